@@ -1,0 +1,163 @@
+//! The real disk.
+
+use super::{Disk, File, Lock, LockGuard};
+use rustix::fs::{FallocateFlags, FlockOperation};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory of the host's filesystem. Files are made with mode 0600.
+#[derive(Debug, Clone)]
+pub struct SystemDisk {
+    root: PathBuf,
+}
+
+impl SystemDisk {
+    /// A directory that exists.
+    pub fn open(root: impl AsRef<Path>) -> io::Result<Self> {
+        let root = root.as_ref().to_owned();
+        if !std::fs::metadata(&root)?.is_dir() {
+            return Err(io::Error::new(
+                io::ErrorKind::NotADirectory,
+                format!("{} is not a directory", root.display()),
+            ));
+        }
+        Ok(Self { root })
+    }
+
+    /// A directory that is made, with mode 0700 and its parents, when it does not exist.
+    pub fn create(root: impl AsRef<Path>) -> io::Result<Self> {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(root.as_ref())?;
+        Self::open(root)
+    }
+
+    fn options() -> std::fs::OpenOptions {
+        let mut options = std::fs::OpenOptions::new();
+        // A store's files are never reached through a link that somebody else left there.
+        options
+            .read(true)
+            .write(true)
+            .mode(0o600)
+            .custom_flags(NOFOLLOW);
+        options
+    }
+}
+
+const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+
+impl Disk for SystemDisk {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.root)? {
+            // A name that is not UTF-8 is none of ours.
+            if let Ok(name) = entry?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let file = Self::options()
+            .create_new(true)
+            .open(self.root.join(name))?;
+        Ok(Arc::new(SystemFile(file)))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(SystemFile(
+            Self::options().open(self.root.join(name))?,
+        )))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.root.join(from), self.root.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.root.join(name))
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        std::fs::File::open(&self.root)?.sync_all()
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Lock> {
+        let path = self.root.join(name);
+        let mut file = Self::options().create(true).truncate(false).open(&path)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut owner = String::new();
+                // The owner writes its pid after it has the lock; a reader in between sees nothing.
+                let _ = file.read_to_string(&mut owner);
+                let owner = match owner.trim() {
+                    "" => "a process that is just starting".to_owned(),
+                    pid => format!("process {pid}"),
+                };
+                return Err(io::Error::new(
+                    io::ErrorKind::WouldBlock,
+                    format!("{} is in use by {owner}", self.root.display()),
+                ));
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+        file.set_len(0)?;
+        write!(file, "{}", std::process::id())?;
+        Ok(Lock::new(SystemLock { _file: file }))
+    }
+
+    fn describe(&self) -> String {
+        self.root.display().to_string()
+    }
+}
+
+#[derive(Debug)]
+struct SystemLock {
+    /// The kernel drops the lock with the last descriptor, also when the process is killed.
+    _file: std::fs::File,
+}
+
+impl LockGuard for SystemLock {}
+
+#[derive(Debug)]
+struct SystemFile(std::fs::File);
+
+impl File for SystemFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        let old = self.len()?;
+        if old >= len {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), old, len - old) {
+            Ok(()) => Ok(()),
+            // A host that cannot reserve still works: running out of room is then met by the write.
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => self.0.set_len(len),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}

@@ -1,0 +1,231 @@
+//! Keys and ranges of keys.
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Keys up to this length live in the [`Key`] itself. Inode and directory-entry keys with names of
+/// usual length fit, so a tree of keys is searched without following a pointer for each.
+const INLINE_BYTES: usize = 38;
+
+/// An owned key, cheap to copy.
+#[derive(Clone)]
+pub struct Key(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Inline(u8, [u8; INLINE_BYTES]),
+    Shared(Arc<[u8]>),
+}
+
+impl Key {
+    /// A key of these bytes.
+    pub fn new(bytes: &[u8]) -> Self {
+        if bytes.len() <= INLINE_BYTES {
+            let mut inline = [0; INLINE_BYTES];
+            inline[..bytes.len()].copy_from_slice(bytes);
+            Key(Repr::Inline(bytes.len() as u8, inline))
+        } else {
+            Key(Repr::Shared(bytes.into()))
+        }
+    }
+
+    /// The least key above this one.
+    pub fn successor(&self) -> Self {
+        let mut bytes = Vec::with_capacity(self.len() + 1);
+        bytes.extend_from_slice(self);
+        bytes.push(0);
+        Self::new(&bytes)
+    }
+
+    /// Bytes on the heap that belong to this key.
+    pub fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            Repr::Inline(..) => 0,
+            Repr::Shared(bytes) => bytes.len() + 16,
+        }
+    }
+}
+
+impl Deref for Key {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Inline(len, bytes) => &bytes[..usize::from(*len)],
+            Repr::Shared(bytes) => bytes,
+        }
+    }
+}
+
+impl AsRef<[u8]> for Key {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Borrow<[u8]> for Key {
+    fn borrow(&self) -> &[u8] {
+        self
+    }
+}
+
+impl From<&[u8]> for Key {
+    fn from(bytes: &[u8]) -> Self {
+        Self::new(bytes)
+    }
+}
+
+impl<const N: usize> From<&[u8; N]> for Key {
+    fn from(bytes: &[u8; N]) -> Self {
+        Self::new(bytes)
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Key {}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (**self).cmp(&**other)
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.escape_ascii())
+    }
+}
+
+/// The keys from `start` up to, and without, `end`.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyRange {
+    /// The first key that can be in the range.
+    pub start: Key,
+    /// The first key behind it.
+    pub end: Key,
+}
+
+impl KeyRange {
+    /// The keys in `start..end`; none when `end` is not above `start`.
+    pub fn new(start: &[u8], end: &[u8]) -> Self {
+        Self {
+            start: Key::new(start),
+            end: Key::new(end),
+        }
+    }
+
+    /// One key.
+    pub fn point(key: &[u8]) -> Self {
+        let start = Key::new(key);
+        Self {
+            end: start.successor(),
+            start,
+        }
+    }
+
+    /// All keys that begin with `prefix`. A prefix of nothing but 0xff bytes has no successor; its
+    /// range, like that of the empty prefix, ends where keys do.
+    pub fn prefix(prefix: &[u8]) -> Self {
+        let kept = prefix.iter().rposition(|&byte| byte != 0xff);
+        let end = match kept {
+            Some(last) => {
+                let mut end = prefix[..=last].to_vec();
+                end[last] += 1;
+                end
+            }
+            None => vec![0xff],
+        };
+        Self::new(prefix, &end)
+    }
+
+    /// Every key that a store can hold.
+    pub fn all() -> Self {
+        Self::new(&[], &[0xff])
+    }
+
+    /// Whether no key is in it.
+    pub fn is_empty(&self) -> bool {
+        self.start >= self.end
+    }
+
+    /// Whether `key` is in it.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        *self.start <= *key && *key < *self.end
+    }
+
+    /// Whether some key is in both.
+    pub fn overlaps(&self, other: &KeyRange) -> bool {
+        self.start < other.end && other.start < self.end && !self.is_empty() && !other.is_empty()
+    }
+
+    /// The one key in the range, when it is the range of a point.
+    pub fn as_point(&self) -> Option<&Key> {
+        let one = self.end.len() == self.start.len() + 1
+            && self.end.last() == Some(&0)
+            && self.end.starts_with(&self.start);
+        one.then_some(&self.start)
+    }
+}
+
+impl fmt::Debug for KeyRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}..{:?}", self.start, self.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_order_as_their_bytes_whatever_their_length() {
+        let long = [7u8; 100];
+        let mut keys = [
+            Key::new(&long),
+            Key::new(&long[..38]),
+            Key::new(&long[..39]),
+            Key::new(b""),
+            Key::new(&[0]),
+            Key::new(&[0xfe, 0]),
+            Key::new(&[8]),
+        ];
+        keys.sort();
+        assert!(keys.windows(2).all(|pair| *pair[0] < *pair[1]));
+    }
+
+    #[test]
+    fn a_prefix_range_ends_at_the_next_prefix() {
+        assert_eq!(*KeyRange::prefix(b"ab").end, *b"ac");
+        assert_eq!(*KeyRange::prefix(b"a\xff").end, *b"b");
+        assert_eq!(KeyRange::prefix(b"\xfe\xff").end, Key::new(b"\xff"));
+        assert_eq!(KeyRange::prefix(b""), KeyRange::all());
+    }
+
+    #[test]
+    fn a_point_is_known_as_one() {
+        assert_eq!(KeyRange::point(b"k").as_point(), Some(&Key::new(b"k")));
+        assert_eq!(KeyRange::new(b"k", b"k\x01").as_point(), None);
+        assert_eq!(KeyRange::new(b"a", b"b").as_point(), None);
+    }
+}

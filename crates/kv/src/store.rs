@@ -1,0 +1,125 @@
+//! The handle that the layers above hold, and the one retry loop.
+
+use crate::retry::gave_up;
+use crate::{Attempt, Capabilities, Durability, Engine, Failure, Fut, Result, Retry, Txn, Version};
+use base::{Clock, Random};
+use std::sync::Arc;
+
+/// A store: an engine, and what the retry loop needs. Clones share the engine.
+#[derive(Debug, Clone)]
+pub struct Store {
+    engine: Arc<dyn Engine>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    retry: Retry,
+}
+
+/// What a transaction returned and when it happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed<T> {
+    /// What the body returned.
+    pub value: T,
+    /// The version of the commit.
+    pub version: Version,
+}
+
+impl Store {
+    /// A store on `engine`.
+    pub fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+        Self {
+            engine,
+            clock,
+            random,
+            retry: Retry::default(),
+        }
+    }
+
+    /// The same store with other bounds for retries.
+    #[must_use]
+    pub fn with_retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// What the engine can do.
+    pub fn capabilities(&self) -> &Capabilities {
+        self.engine.capabilities()
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.engine
+    }
+
+    /// Starts a transaction that sees every commit that has returned.
+    pub fn begin(&self) -> Fut<'static, Result<Txn>> {
+        let engine = Arc::clone(&self.engine);
+        self.engine
+            .snapshot()
+            .map(move |snapshot| Ok(Txn::new(engine, snapshot?)))
+    }
+
+    /// Makes every commit that has returned survive the loss of power.
+    pub fn sync(&self) -> Fut<'static, Result<()>> {
+        self.engine.sync()
+    }
+
+    /// Runs `body` in a transaction and commits it; again, on a new snapshot, while the error is one
+    /// that passes by itself and the bounds of [`Retry`] allow. `body` may run many times and must
+    /// have no effect but through its transaction. When it returns an error of its own nothing is
+    /// written.
+    ///
+    /// After an unknown outcome the body is told so, and must find out what happened from what it
+    /// reads. When the loop gives up after one, the error is [`ErrorKind::Unknown`].
+    ///
+    /// [`ErrorKind::Unknown`]: crate::ErrorKind::Unknown
+    pub async fn transact<T, E: Failure>(
+        &self,
+        durability: Durability,
+        mut body: impl AsyncFnMut(&mut Txn, Attempt) -> Result<T, E>,
+    ) -> Result<Committed<T>, E> {
+        let start = self.clock.now();
+        let mut attempt = Attempt {
+            number: 1,
+            maybe_committed: false,
+        };
+        loop {
+            let failure = match self.attempt(durability, attempt, &mut body).await {
+                Ok(committed) => return Ok(committed),
+                Err(failure) => failure,
+            };
+            let Some(error) = failure.store_error() else {
+                return Err(failure);
+            };
+            if !error.kind().is_retryable() {
+                if attempt.maybe_committed {
+                    return Err(gave_up(error.clone(), attempt.number, true).into());
+                }
+                return Err(failure);
+            }
+            attempt.maybe_committed |= error.kind() == crate::ErrorKind::Unknown;
+            let pause = self.retry.backoff(attempt.number, &*self.random);
+            let late = self.clock.now().saturating_add(pause) > start + self.retry.deadline;
+            if attempt.number >= self.retry.attempts_max || late {
+                return Err(gave_up(error.clone(), attempt.number, attempt.maybe_committed).into());
+            }
+            // A first conflict is usually over by now: only waits that matter are worth a timer.
+            if attempt.number > 1 || error.kind() != crate::ErrorKind::Conflict {
+                self.clock.sleep(pause).await;
+            }
+            attempt.number += 1;
+        }
+    }
+
+    async fn attempt<T, E: Failure>(
+        &self,
+        durability: Durability,
+        attempt: Attempt,
+        body: &mut impl AsyncFnMut(&mut Txn, Attempt) -> Result<T, E>,
+    ) -> Result<Committed<T>, E> {
+        let mut txn = self.begin().await?;
+        let value = body(&mut txn, attempt).await?;
+        let version = txn.commit(durability).await?;
+        Ok(Committed { value, version })
+    }
+}
