@@ -35,11 +35,7 @@ pub fn one_bit_away(len: usize, found: u32, wanted: u32) -> bool {
         if effect == difference {
             return true;
         }
-        effect = if effect & 1 == 1 {
-            (effect >> 1) ^ POLYNOMIAL
-        } else {
-            effect >> 1
-        };
+        effect = if effect & 1 == 1 { (effect >> 1) ^ POLYNOMIAL } else { effect >> 1 };
     }
     false
 }
@@ -57,10 +53,7 @@ mod tests {
             assert!(one_bit_away(bytes.len(), crc32(&bytes), good), "bit {bit}");
             let other = (bit + 13) % (bytes.len() * 8);
             bytes[other / 8] ^= 1 << (other % 8);
-            assert!(
-                !one_bit_away(bytes.len(), crc32(&bytes), good),
-                "bits {bit} and {other}"
-            );
+            assert!(!one_bit_away(bytes.len(), crc32(&bytes), good), "bits {bit} and {other}");
             bytes[other / 8] ^= 1 << (other % 8);
             bytes[bit / 8] ^= 1 << (bit % 8);
         }

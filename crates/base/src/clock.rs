@@ -84,10 +84,7 @@ struct SystemState {
 impl SystemClock {
     /// A clock that starts now.
     pub fn new() -> Self {
-        Self {
-            start: Instant::now(),
-            shared: Arc::default(),
-        }
+        Self { start: Instant::now(), shared: Arc::default() }
     }
 }
 

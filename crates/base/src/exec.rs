@@ -15,16 +15,10 @@ use std::thread::Thread;
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     // The first poll needs no way to wake this thread: most futures here are ready.
-    if let Poll::Ready(output) = future
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()))
-    {
+    if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return output;
     }
-    let unpark = Arc::new(Unpark {
-        thread: std::thread::current(),
-        woken: AtomicBool::new(true),
-    });
+    let unpark = Arc::new(Unpark { thread: std::thread::current(), woken: AtomicBool::new(true) });
     let waker = Waker::from(Arc::clone(&unpark));
     let mut context = Context::from_waker(&waker);
     loop {
@@ -68,9 +62,7 @@ struct Slot {
 
 impl std::fmt::Debug for Slot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Slot")
-            .field("ready", &self.ready)
-            .finish_non_exhaustive()
+        f.debug_struct("Slot").field("ready", &self.ready).finish_non_exhaustive()
     }
 }
 
@@ -93,33 +85,23 @@ pub struct Stuck {
 impl Scheduler {
     /// A schedule that is a pure function of `seed`, on `clock`.
     pub fn new(seed: u64, clock: SimClock) -> Self {
-        Self {
-            random: SeededRandom::new(seed),
-            clock,
-            tasks: Vec::new(),
-        }
+        Self { random: SeededRandom::new(seed), clock, tasks: Vec::new() }
     }
 
     /// Adds a task.
     pub fn spawn(&mut self, future: impl Future<Output = ()> + Send + 'static) {
         let ready = Arc::new(Ready(Mutex::new(true)));
-        self.tasks.push(Slot {
-            future: Box::pin(future),
-            ready,
-        });
+        self.tasks.push(Slot { future: Box::pin(future), ready });
     }
 
     /// Runs until every task is done.
     pub fn run(&mut self) -> Result<(), Stuck> {
         while !self.tasks.is_empty() {
-            let ready: Vec<usize> = (0..self.tasks.len())
-                .filter(|&index| *self.tasks[index].ready.0.lock())
-                .collect();
+            let ready: Vec<usize> =
+                (0..self.tasks.len()).filter(|&index| *self.tasks[index].ready.0.lock()).collect();
             if ready.is_empty() {
                 if !self.clock.advance_to_next() {
-                    return Err(Stuck {
-                        tasks: self.tasks.len(),
-                    });
+                    return Err(Stuck { tasks: self.tasks.len() });
                 }
                 continue;
             }
@@ -127,12 +109,7 @@ impl Scheduler {
             let slot = &mut self.tasks[index];
             *slot.ready.0.lock() = false;
             let waker = Waker::from(Arc::clone(&slot.ready));
-            if slot
-                .future
-                .as_mut()
-                .poll(&mut Context::from_waker(&waker))
-                .is_ready()
-            {
+            if slot.future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
                 self.tasks.swap_remove(index);
             }
         }

@@ -29,9 +29,7 @@ pub struct SeededRandom {
 impl SeededRandom {
     /// Starts the sequence that belongs to `seed`.
     pub fn new(seed: u64) -> Self {
-        Self {
-            state: Mutex::new(seed),
-        }
+        Self { state: Mutex::new(seed) }
     }
 
     /// A generator for one part of a run, independent of how often others are asked.

@@ -29,9 +29,7 @@ pub struct SystemThreads;
 
 impl Spawn for SystemThreads {
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<Joiner> {
-        let handle = std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(body)?;
+        let handle = std::thread::Builder::new().name(name.to_owned()).spawn(body)?;
         Ok(Joiner(Some(handle)))
     }
 }

@@ -178,9 +178,9 @@ impl State {
                 self.dead = true;
                 Err(power_lost())
             }
-            FaultKind::Full if needs_room => Err(io::Error::from_raw_os_error(
-                rustix::io::Errno::NOSPC.raw_os_error(),
-            )),
+            FaultKind::Full if needs_room => {
+                Err(io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error()))
+            }
             FaultKind::Error if now == fault.at => Err(input_output()),
             FaultKind::Errors => Err(input_output()),
             FaultKind::Full | FaultKind::Error => Ok(()),
@@ -248,19 +248,11 @@ impl SimDisk {
             .into_iter()
             .map(|(name, inode)| {
                 let bytes = inode.lock().after(cut, &random);
-                let content = Content {
-                    now: bytes.clone(),
-                    durable: bytes,
-                    pending: Vec::new(),
-                };
+                let content = Content { now: bytes.clone(), durable: bytes, pending: Vec::new() };
                 (name, Arc::new(Mutex::new(content)))
             })
             .collect();
-        let fresh = State {
-            durable_names: names.clone(),
-            names,
-            ..State::default()
-        };
+        let fresh = State { durable_names: names.clone(), names, ..State::default() };
         SimDisk(Arc::new(Mutex::new(fresh)))
     }
 
@@ -274,11 +266,7 @@ impl SimDisk {
     /// Changes a file behind everybody's back: rot. The name is made when it does not exist.
     pub fn poke(&self, name: &str, bytes: Vec<u8>) {
         let mut state = self.0.lock();
-        let content = Content {
-            now: bytes.clone(),
-            durable: bytes,
-            pending: Vec::new(),
-        };
+        let content = Content { now: bytes.clone(), durable: bytes, pending: Vec::new() };
         match state.names.get(name) {
             Some(inode) => *inode.lock() = content,
             None => {
@@ -317,10 +305,7 @@ impl Disk for SimDisk {
         change.apply(&mut state.names);
         state.pending_names.push(change);
         drop(state);
-        Ok(Arc::new(SimFile {
-            disk: self.clone(),
-            inode,
-        }))
+        Ok(Arc::new(SimFile { disk: self.clone(), inode }))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
@@ -329,10 +314,7 @@ impl Disk for SimDisk {
             return Err(power_lost());
         }
         match state.names.get(name) {
-            Some(inode) => Ok(Arc::new(SimFile {
-                disk: self.clone(),
-                inode: Arc::clone(inode),
-            })),
+            Some(inode) => Ok(Arc::new(SimFile { disk: self.clone(), inode: Arc::clone(inode) })),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
@@ -439,16 +421,10 @@ impl File for SimFile {
         let mut state = self.disk.0.lock();
         let outcome = state.step(true);
         // A write that is cut short by anything leaves its first half.
-        let done = if outcome.is_ok() {
-            bytes
-        } else {
-            &bytes[..bytes.len() / 2]
-        };
+        let done = if outcome.is_ok() { bytes } else { &bytes[..bytes.len() / 2] };
         state.bytes_written += done.len() as u64;
         drop(state);
-        self.inode
-            .lock()
-            .change(Change::Write(offset as usize, done.to_vec()));
+        self.inode.lock().change(Change::Write(offset as usize, done.to_vec()));
         outcome
     }
 

@@ -28,21 +28,14 @@ impl SystemDisk {
 
     /// A directory that is made, with mode 0700 and its parents, when it does not exist.
     pub fn create(root: impl AsRef<Path>) -> io::Result<Self> {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(root.as_ref())?;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(root.as_ref())?;
         Self::open(root)
     }
 
     fn options() -> std::fs::OpenOptions {
         let mut options = std::fs::OpenOptions::new();
         // A store's files are never reached through a link that somebody else left there.
-        options
-            .read(true)
-            .write(true)
-            .mode(0o600)
-            .custom_flags(NOFOLLOW);
+        options.read(true).write(true).mode(0o600).custom_flags(NOFOLLOW);
         options
     }
 }
@@ -62,16 +55,12 @@ impl Disk for SystemDisk {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        let file = Self::options()
-            .create_new(true)
-            .open(self.root.join(name))?;
+        let file = Self::options().create_new(true).open(self.root.join(name))?;
         Ok(Arc::new(SystemFile(file)))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(SystemFile(
-            Self::options().open(self.root.join(name))?,
-        )))
+        Ok(Arc::new(SystemFile(Self::options().open(self.root.join(name))?)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {

@@ -1,0 +1,407 @@
+//! Committing: check, log, apply. One thread does it for all who wait at that moment.
+
+use crate::error::io_error;
+use crate::log::record::Change;
+use crate::log::{AppendError, Log, record};
+use crate::overlay::{Found, Overlay};
+use crate::shared::{Frozen, Shared};
+use crate::view::View;
+use base::sync::Mutex;
+use bytes::Bytes;
+use kv::{Commit, Error, ErrorKind, KeyRange, Op, Result, Version};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How often a waiting commit looks whether it is done before it sleeps.
+const SPINS: u32 = 4_000;
+/// Longest batch: bounds the work that one thread does for others.
+const BATCH_MAX: usize = 64;
+
+/// The end of the log and what is needed to write there.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    pub(crate) log: Log,
+    buffer: Vec<u8>,
+}
+
+impl Pipeline {
+    pub(crate) fn new(log: Log) -> Self {
+        Self { log, buffer: Vec::new() }
+    }
+}
+
+/// A transaction that waits for somebody to commit it.
+#[derive(Debug)]
+pub(crate) struct Request {
+    task: Mutex<Option<Task>>,
+    outcome: Mutex<Option<Outcome>>,
+    done: AtomicBool,
+}
+
+/// A transaction and the version that it read.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) at: Version,
+    pub(crate) commit: Commit,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Done(Result<Version>),
+    /// Nothing was done, because there is no room in memory: try again when a layer was folded.
+    NoRoom(Task),
+}
+
+/// A transaction that passed the checks.
+struct Accepted {
+    version: Version,
+    changes: Vec<Change>,
+    marks: Vec<KeyRange>,
+}
+
+impl Shared {
+    /// Commits `task`, and what else waits.
+    pub(crate) fn submit(&self, task: Task) -> Outcome {
+        if let Some(mut pipeline) = self.pipeline.try_lock() {
+            let waiting = self.take_queue();
+            let mut outcome = None;
+            self.run(&mut pipeline, Some((task, &mut outcome)), &waiting);
+            return outcome.unwrap_or_else(|| Outcome::Done(Err(lost())));
+        }
+        let request = Arc::new(Request {
+            task: Mutex::new(Some(task)),
+            outcome: Mutex::default(),
+            done: AtomicBool::new(false),
+        });
+        self.queue.lock().push(Arc::clone(&request));
+        for _ in 0..SPINS {
+            if request.done.load(Ordering::Acquire) {
+                return request.take();
+            }
+            if let Some(mut pipeline) = self.pipeline.try_lock() {
+                self.run(&mut pipeline, None, &self.take_queue());
+                continue;
+            }
+            std::hint::spin_loop();
+        }
+        while !request.done.load(Ordering::Acquire) {
+            let mut pipeline = self.pipeline.lock();
+            self.run(&mut pipeline, None, &self.take_queue());
+        }
+        request.take()
+    }
+
+    /// Commits `tasks` as one batch.
+    pub(crate) fn submit_together(&self, tasks: Vec<Task>) -> Vec<Outcome> {
+        let mut pipeline = self.pipeline.lock();
+        self.run_batch(&mut pipeline, tasks)
+    }
+
+    fn take_queue(&self) -> Vec<Arc<Request>> {
+        let mut queue = self.queue.lock();
+        let batch = queue.len().min(BATCH_MAX);
+        let rest = queue.split_off(batch);
+        std::mem::replace(&mut *queue, rest)
+    }
+
+    /// Commits one batch: the leader's own transaction, then those of others.
+    fn run(
+        &self,
+        pipeline: &mut Pipeline,
+        own: Option<(Task, &mut Option<Outcome>)>,
+        waiting: &[Arc<Request>],
+    ) {
+        let (own_task, own_outcome) = own.unzip();
+        let tasks: Vec<Task> = own_task
+            .into_iter()
+            .chain(waiting.iter().filter_map(|one| one.task.lock().take()))
+            .collect();
+        if tasks.is_empty() {
+            return;
+        }
+        let mut outcomes = self.run_batch(pipeline, tasks).into_iter();
+        if let Some(own) = own_outcome {
+            *own = outcomes.next();
+        }
+        for (request, outcome) in waiting.iter().zip(outcomes) {
+            *request.outcome.lock() = Some(outcome);
+            request.done.store(true, Ordering::Release);
+        }
+    }
+
+    fn run_batch(&self, pipeline: &mut Pipeline, tasks: Vec<Task>) -> Vec<Outcome> {
+        let all = |tasks: Vec<Task>, error: Error| {
+            tasks.iter().map(|_| Outcome::Done(Err(error.clone()))).collect()
+        };
+        if let Some(error) = self.stopped() {
+            return all(tasks, error);
+        }
+        match self.make_room(pipeline) {
+            Ok(true) => {}
+            Ok(false) => return tasks.into_iter().map(Outcome::NoRoom).collect(),
+            Err(error) => return all(tasks, error),
+        }
+        let (mut outcomes, accepted) = self.check_all(pipeline, tasks);
+        if accepted.is_empty() {
+            return outcomes;
+        }
+        if let Err(error) = pipeline.log.append(&pipeline.buffer) {
+            let error = match error {
+                AppendError::Clean(error) => error,
+                AppendError::Unknown(error) => {
+                    let error = Error::new(
+                        ErrorKind::Unknown,
+                        format!(
+                            "a write to the log failed half way, so open the store again: {error}"
+                        ),
+                    );
+                    self.poison(&error);
+                    error
+                }
+            };
+            for outcome in &mut outcomes {
+                if matches!(outcome, Outcome::Done(Ok(_))) {
+                    *outcome = Outcome::Done(Err(error.clone()));
+                }
+            }
+            return outcomes;
+        }
+        self.publish(accepted);
+        outcomes
+    }
+
+    /// Why no commit can be taken, if so.
+    pub(crate) fn stopped(&self) -> Option<Error> {
+        let error = self.work.poisoned().or_else(|| self.syncs.failure())?;
+        Some(error.with_kind(ErrorKind::Closed))
+    }
+
+    /// Checks each transaction against what is committed and against those before it in the batch,
+    /// and writes the records of those that pass to the buffer.
+    fn check_all(
+        &self,
+        pipeline: &mut Pipeline,
+        tasks: Vec<Task>,
+    ) -> (Vec<Outcome>, Vec<Accepted>) {
+        pipeline.buffer.clear();
+        let single = tasks.len() == 1;
+        let mut batch = Batch { view: None, scratch: Overlay::default() };
+        let mut next = self.visible.lock_soon().version + 1;
+        let mut accepted = Vec::with_capacity(tasks.len());
+        let mut outcomes = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            let outcome =
+                self.check(&task, &batch).and_then(|()| batch.resolve(self, task.commit.ops));
+            let changes = match outcome {
+                Ok(changes) => changes,
+                Err(error) => {
+                    outcomes.push(Outcome::Done(Err(error)));
+                    continue;
+                }
+            };
+            let header = record::Header {
+                version: next,
+                synced: self.syncs.synced(),
+                log: pipeline.log.number(),
+            };
+            let start = record::begin(&mut pipeline.buffer);
+            for change in &changes {
+                change.encode(&mut pipeline.buffer);
+            }
+            record::finish(&mut pipeline.buffer, start, header);
+            let one = Accepted { version: next, changes, marks: task.commit.writes };
+            if !single {
+                batch.note(&one);
+            }
+            accepted.push(one);
+            outcomes.push(Outcome::Done(Ok(next)));
+            next += 1;
+        }
+        (outcomes, accepted)
+    }
+
+    fn check(&self, task: &Task, batch: &Batch) -> Result<()> {
+        if task.commit.reads.is_empty() {
+            return Ok(());
+        }
+        let visible = self.visible.lock_soon();
+        if task.at < visible.floor {
+            return Err(Error::new(
+                ErrorKind::TooOld,
+                "the transaction is older than what is known of later writes",
+            ));
+        }
+        for range in &task.commit.reads {
+            if visible.any_newer(range, task.at) || batch.scratch.any_newer(range, task.at) {
+                return Err(Error::new(ErrorKind::Conflict, format!("{range:?} has changed")));
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&self, accepted: Vec<Accepted>) {
+        let watched = !self.watches.is_empty();
+        let mut changed = Vec::new();
+        if watched {
+            for one in &accepted {
+                changed.extend(one.marks.iter().cloned());
+                changed.extend(one.changes.iter().map(Change::range));
+            }
+        }
+        {
+            let mut visible = self.visible.lock_soon();
+            for one in accepted {
+                for change in one.changes {
+                    change.apply(&mut visible.active, one.version);
+                }
+                for range in &one.marks {
+                    visible.active.mark(range, one.version);
+                }
+                visible.version = one.version;
+            }
+        }
+        // Watches that were made since the list was taken have seen the new version or will look.
+        for range in &changed {
+            self.watches.fire(range);
+        }
+    }
+
+    /// Freezes the active layer when it is full. False when the layer below is not folded yet.
+    fn make_room(&self, pipeline: &mut Pipeline) -> Result<bool> {
+        {
+            let visible = self.visible.lock_soon();
+            if visible.active.bytes() < self.options.overlay_bytes() {
+                return Ok(true);
+            }
+            if visible.frozen.is_some() {
+                return Ok(false);
+            }
+        }
+        self.freeze(pipeline)?;
+        Ok(true)
+    }
+
+    /// Starts a new layer and a new log.
+    pub(crate) fn freeze(&self, pipeline: &mut Pipeline) -> Result<()> {
+        let number = pipeline.log.number() + 1;
+        let log = Log::create(&*self.disk, number, self.options.log_step_bytes())?;
+        self.syncs.start_file(number, log.file(), true);
+        pipeline.log = log;
+        {
+            let mut visible = self.visible.lock_soon();
+            let overlay = Arc::new(std::mem::take(&mut visible.active));
+            visible.frozen =
+                Some(Arc::new(Frozen { overlay, version: visible.version, next_log: number }));
+            visible.recent = None;
+            visible.floor = visible.active_since;
+            visible.active_since = visible.version;
+        }
+        self.work.want_fold();
+        Ok(())
+    }
+}
+
+impl Request {
+    fn take(&self) -> Outcome {
+        self.outcome.lock().take().unwrap_or_else(|| Outcome::Done(Err(lost())))
+    }
+}
+
+/// Every request gets an outcome; should one not, nobody can say what became of it.
+fn lost() -> Error {
+    Error::new(ErrorKind::Unknown, "the outcome of a commit was lost")
+}
+
+/// What transactions of a batch see beyond what is committed.
+struct Batch {
+    /// Taken when it is needed first.
+    view: Option<View>,
+    /// What those before wrote.
+    scratch: Overlay,
+}
+
+impl Batch {
+    /// Turns operations into what they come to.
+    fn resolve(&mut self, shared: &Shared, ops: Vec<Op>) -> Result<Vec<Change>> {
+        let mut changes: Vec<Change> = Vec::with_capacity(ops.len());
+        for op in ops {
+            let change = match op {
+                Op::Put(key, value) => Change::Set(key, Some(value)),
+                Op::Delete(key) => Change::Set(key, None),
+                Op::DeleteRange(range) => Change::Clear(range),
+                Op::Atomic(key, op) => {
+                    // Several on one key come one after the other.
+                    let old = match changes.last() {
+                        Some(Change::Set(last, value)) if *last == key => {
+                            let old = value.clone();
+                            changes.pop();
+                            old
+                        }
+                        _ => self.current(shared, &key)?,
+                    };
+                    let new = op.apply(old.as_deref());
+                    Change::Set(key, new)
+                }
+            };
+            changes.push(change);
+        }
+        Ok(changes)
+    }
+
+    fn current(&mut self, shared: &Shared, key: &[u8]) -> Result<Option<Bytes>> {
+        match self.scratch.get(key) {
+            Found::Value(value) => return Ok(Some(value.clone())),
+            Found::Gone => return Ok(None),
+            Found::Unknown => {}
+        }
+        // Most counters are hot: found without a view, which would make the writer copy.
+        if self.view.is_none() {
+            let visible = shared.visible.lock_soon();
+            match visible.active.get(key) {
+                Found::Value(value) => return Ok(Some(value.clone())),
+                Found::Gone => return Ok(None),
+                Found::Unknown => {}
+            }
+            self.view = Some(visible.view());
+        }
+        match &self.view {
+            Some(view) => view.get(key),
+            None => Ok(None),
+        }
+    }
+
+    fn note(&mut self, accepted: &Accepted) {
+        for change in &accepted.changes {
+            change.clone().apply(&mut self.scratch, accepted.version);
+        }
+        for range in &accepted.marks {
+            self.scratch.mark(range, accepted.version);
+        }
+    }
+}
+
+/// Makes what is committed survive the loss of power.
+pub(crate) async fn sync(shared: &Shared, version: Version) -> Result<()> {
+    if let Some(error) = shared.work.poisoned() {
+        return Err(error.with_kind(ErrorKind::Closed));
+    }
+    shared.syncs.wait(version, || shared.visible.lock().version).await
+}
+
+/// The last act of a store that is closed: everything is durable, and the manifest says so.
+pub(crate) fn seal(shared: &Shared) -> Result<()> {
+    if let Some(error) = shared.stopped() {
+        return Err(error);
+    }
+    let version = shared.visible.lock().version;
+    base::block_on(sync(shared, version))?;
+    let _pipeline = shared.pipeline.lock();
+    if shared.visible.lock().version != version {
+        return Err(io_error(
+            "commits while the store was closed",
+            std::io::ErrorKind::Other.into(),
+        ));
+    }
+    shared.edit(&[], &[], |manifest| manifest.closed_at = Some(version), |_| {})
+}

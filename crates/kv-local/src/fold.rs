@@ -1,0 +1,152 @@
+//! From memory to disk: a frozen layer becomes a table of level 0, and tables are merged downwards.
+
+use crate::levels::{Levels, pick, write_tables};
+use crate::log;
+use crate::merge::{Merge, Source};
+use crate::overlay::Overlay;
+use crate::shared::Shared;
+use crate::table::block::Value;
+use crate::table::{Table, TableCursor};
+use kv::{KeyRange, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Folding waits for a merge when level 0 has this many tables: reading would get slow.
+const LEVEL0_TABLES_MAX: usize = 12;
+
+impl Shared {
+    /// Writes the frozen layer to a table. False when there is none.
+    pub(crate) fn fold(&self) -> Result<bool> {
+        let (frozen, levels) = {
+            let visible = self.visible.lock();
+            let Some(frozen) = visible.frozen.clone() else {
+                return Ok(false);
+            };
+            (frozen, Arc::clone(&visible.levels))
+        };
+        if levels.level(0).len() >= LEVEL0_TABLES_MAX {
+            self.merge()?;
+        }
+        let tables = self.write_overlay(&frozen.overlay, &levels)?;
+        let added: Vec<(usize, Arc<Table>)> = tables.into_iter().map(|table| (0, table)).collect();
+        let first_log = frozen.next_log;
+        self.edit(
+            &added,
+            &[],
+            |manifest| {
+                manifest.folded = frozen.version;
+                manifest.first_log = first_log;
+                // Its name is older than this manifest, and so becomes durable with it.
+                manifest.known_log = first_log;
+            },
+            |visible| visible.recent = visible.frozen.take(),
+        )?;
+        self.syncs.raise(frozen.version);
+        self.remove_logs_before(first_log);
+        Ok(true)
+    }
+
+    /// Writes a layer as one table, with a mark for each key that its deleted ranges hide in
+    /// `levels`.
+    pub(crate) fn write_overlay(
+        &self,
+        overlay: &Overlay,
+        levels: &Levels,
+    ) -> Result<Vec<Arc<Table>>> {
+        let all = KeyRange::all();
+        let cursor: Box<dyn Source + Send> = Box::new(overlay.cursor(&all, false));
+        let mut sources = vec![cursor];
+        if !overlay.cleared().is_empty() {
+            sources.push(Box::new(Hidden::new(levels, overlay.cleared().ranges())?));
+        }
+        let mut merged = Merge::new(sources, false);
+        self.with_output(|output| write_tables(&mut merged, output, &[], true, u64::MAX))
+    }
+
+    fn remove_logs_before(&self, first: u64) {
+        // A log that cannot be removed now is removed by the next start: the manifest is past it.
+        for name in self.disk.list().unwrap_or_default() {
+            if log::number_of(&name).is_some_and(|number| number < first) {
+                let _ = self.disk.remove(&name);
+            }
+        }
+    }
+
+    /// Merges tables once. False when the levels are in shape.
+    pub(crate) fn merge(&self) -> Result<bool> {
+        let mut merges = self.merges.lock();
+        let levels = Arc::clone(&self.visible.lock().levels);
+        let Some(compaction) = pick(&levels, self.options.level_scale, *merges)? else {
+            return Ok(false);
+        };
+        *merges += 1;
+        let outputs = match compaction.moved() {
+            Some(table) => vec![Arc::clone(table)],
+            None => self.with_output(|output| compaction.run(output))?,
+        };
+        let added: Vec<(usize, Arc<Table>)> =
+            outputs.into_iter().map(|table| (compaction.to, table)).collect();
+        self.edit(&added, &compaction.inputs, |_| {}, |_| {})?;
+        self.merges_done.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
+    }
+}
+
+/// The keys that tables hold in some ranges, all of them as gone.
+struct Hidden<'a> {
+    levels: &'a Levels,
+    /// The ranges that are still to come, the next one last.
+    rest: Vec<KeyRange>,
+    current: Option<Merge<TableCursor>>,
+}
+
+impl<'a> Hidden<'a> {
+    fn new(levels: &'a Levels, mut ranges: Vec<KeyRange>) -> Result<Self> {
+        ranges.reverse();
+        let mut hidden = Self { levels, rest: ranges, current: None };
+        hidden.settle()?;
+        Ok(hidden)
+    }
+
+    /// Moves on to an entry that is there.
+    fn settle(&mut self) -> Result<()> {
+        loop {
+            if let Some(current) = &mut self.current {
+                match current.peek() {
+                    Some((_, Some(_))) => return Ok(()),
+                    // Gone already: nothing to hide.
+                    Some((_, None)) => {
+                        current.advance()?;
+                        continue;
+                    }
+                    None => self.current = None,
+                }
+            }
+            let Some(range) = self.rest.pop() else {
+                return Ok(());
+            };
+            self.current = Some(self.levels.scan(&range)?);
+        }
+    }
+}
+
+impl Source for Hidden<'_> {
+    fn peek(&self) -> Option<(&[u8], Value<'_>)> {
+        let (key, _) = self.current.as_ref()?.peek()?;
+        Some((key, None))
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        if let Some(current) = &mut self.current {
+            current.advance()?;
+        }
+        self.settle()
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        while self.peek().is_some_and(|(current, _)| current < key) {
+            self.advance()?;
+        }
+        Ok(())
+    }
+}

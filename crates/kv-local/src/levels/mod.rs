@@ -1,0 +1,123 @@
+//! The tables of a store. Level 0 has what was folded last, newest first, and may overlap; in each
+//! level below, tables are in order and do not overlap, and every one is older than those above.
+
+mod compact;
+mod manifest;
+
+use crate::merge::{Merge, Source};
+use crate::table::{Table, TableCursor};
+use bytes::Bytes;
+use kv::{KeyRange, Result};
+use std::sync::Arc;
+
+pub(crate) use compact::{Output, pick, write_tables};
+pub(crate) use manifest::{Manifest, StoreError};
+
+/// How many levels there are. The last has no bound.
+pub(crate) const LEVELS: usize = 7;
+
+/// An immutable set of tables.
+#[derive(Debug, Clone)]
+pub(crate) struct Levels {
+    tiers: [Vec<Arc<Table>>; LEVELS],
+}
+
+impl Default for Levels {
+    fn default() -> Self {
+        Self { tiers: std::array::from_fn(|_| Vec::new()) }
+    }
+}
+
+impl Levels {
+    pub(crate) fn level(&self, level: usize) -> &[Arc<Table>] {
+        &self.tiers[level]
+    }
+
+    pub(crate) fn tables(&self) -> impl Iterator<Item = (usize, &Arc<Table>)> {
+        self.tiers
+            .iter()
+            .enumerate()
+            .flat_map(|(level, tables)| tables.iter().map(move |table| (level, table)))
+    }
+
+    /// Puts `table` where it belongs in `level`.
+    pub(crate) fn add(&mut self, level: usize, table: Arc<Table>) {
+        let tables = &mut self.tiers[level];
+        if level == 0 {
+            tables.insert(0, table);
+        } else {
+            let at = tables.partition_point(|other| other.info.smallest < table.info.smallest);
+            tables.insert(at, table);
+        }
+    }
+
+    /// Takes tables out, wherever they are.
+    pub(crate) fn remove(&mut self, ids: &[u64]) {
+        for tables in &mut self.tiers {
+            tables.retain(|table| !ids.contains(&table.info.id));
+        }
+    }
+
+    /// What the tables say of a key.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        let hash = crate::table::key_hash(key);
+        for table in &self.tiers[0] {
+            if *table.info.smallest <= *key
+                && *key <= *table.info.largest
+                && let Some(value) = table.get(key, hash)?
+            {
+                return Ok(value);
+            }
+        }
+        for tables in &self.tiers[1..] {
+            let at = tables.partition_point(|table| *table.info.largest < *key);
+            if let Some(table) = tables.get(at)
+                && *table.info.smallest <= *key
+                && let Some(value) = table.get(key, hash)?
+            {
+                return Ok(value);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Cursors over `range`, newest first, without those that have nothing there.
+    pub(crate) fn cursors(
+        &self,
+        range: &KeyRange,
+        reverse: bool,
+        keep: bool,
+    ) -> Result<Vec<TableCursor>> {
+        let mut cursors = Vec::new();
+        let mut add = |tables: &[Arc<Table>]| -> Result<()> {
+            if tables.iter().any(|table| table.overlaps(range)) {
+                let cursor = TableCursor::new(tables, range, reverse, keep)?;
+                if cursor.peek().is_some() {
+                    cursors.push(cursor);
+                }
+            }
+            Ok(())
+        };
+        for table in &self.tiers[0] {
+            add(std::slice::from_ref(table))?;
+        }
+        for tables in &self.tiers[1..] {
+            let start = tables.partition_point(|table| table.info.largest < range.start);
+            let end = tables.partition_point(|table| table.info.smallest < range.end);
+            if start < end {
+                add(&tables[start..end])?;
+            }
+        }
+        Ok(cursors)
+    }
+
+    /// All entries of `range` as one source, keys that are gone included.
+    pub(crate) fn scan(&self, range: &KeyRange) -> Result<Merge<TableCursor>> {
+        Ok(Merge::new(self.cursors(range, false, false)?, false))
+    }
+
+    /// Bytes of all tables.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.tables().map(|(_, table)| table.info.bytes).sum()
+    }
+}

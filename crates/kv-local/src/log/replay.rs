@@ -1,0 +1,177 @@
+//! Reading the logs back, oldest first, and deciding where they end.
+//!
+//! Commits have consecutive versions. The logs end at the first place that does not hold the next
+//! one. What stands behind it was written but never promised, unless a record there says that the
+//! missing version had been synced: then a promise is broken, and that is corruption.
+
+use super::record::{self, ALIGN, At, Header, MAGIC};
+use crate::error::{corrupt, io_error};
+use base::{Disk, File};
+use kv::{Result, Version};
+use std::sync::Arc;
+
+/// A log file that is there.
+pub(crate) struct Found {
+    pub(crate) number: u64,
+    pub(crate) name: String,
+    pub(crate) file: Arc<dyn File>,
+}
+
+/// Where the logs end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    /// The newest version that is there.
+    pub(crate) version: Version,
+}
+
+/// Opens the logs from number `first` on, in order.
+pub(crate) fn find(disk: &dyn Disk, first: u64) -> Result<Vec<Found>> {
+    let mut logs = Vec::new();
+    let names = disk.list().map_err(|error| io_error("cannot list the store", error))?;
+    for name in names {
+        if let Some(number) = super::number_of(&name)
+            && number >= first
+        {
+            let file =
+                disk.open(&name).map_err(|error| io_error(format!("cannot open {name}"), error))?;
+            logs.push(Found { number, name, file });
+        }
+    }
+    logs.sort_by_key(|log| log.number);
+    Ok(logs)
+}
+
+/// Hands every commit after version `folded` to `apply`, cuts what was torn, and removes logs that
+/// lie wholly behind the end.
+pub(crate) fn replay(
+    disk: &dyn Disk,
+    logs: &[Found],
+    folded: Version,
+    apply: &mut dyn FnMut(Version, &[u8]) -> Option<()>,
+) -> Result<End> {
+    let mut next: Option<Version> = None;
+    let mut ended: Option<(usize, u64)> = None;
+    let mut claims = Claims::default();
+    for (index, log) in logs.iter().enumerate() {
+        let bytes = read_whole(log)?;
+        let mut offset = 0;
+        while ended.is_none() {
+            match record::read(&bytes[offset..], log.number) {
+                At::Record { header, payload, len } if follows(next, folded, header) => {
+                    claims.note(header);
+                    if header.version > folded && apply(header.version, payload).is_none() {
+                        return Err(corrupt(format!(
+                            "{} at byte {offset}: a commit that cannot be read",
+                            log.name
+                        )));
+                    }
+                    next = Some(header.version + 1);
+                    offset += len;
+                    // The rest of the file may be cut off right behind the payload.
+                    offset = offset.min(bytes.len());
+                }
+                At::Flipped => {
+                    return Err(corrupt(format!(
+                        "{} at byte {offset}: a bit is flipped",
+                        log.name
+                    )));
+                }
+                At::Record { .. } | At::Nothing => {
+                    // The end of one log is where the next begins, or the end of all.
+                    if continues(logs, index, next, folded)? {
+                        break;
+                    }
+                    ended = Some((index, offset as u64));
+                }
+            }
+        }
+        scan(&bytes[offset..], log.number, &mut claims);
+    }
+    let version = next.map_or(folded, |next| next - 1).max(folded);
+    if claims.synced > version {
+        return Err(corrupt(format!(
+            "the log ends at version {version}, but version {} was synced{}",
+            claims.synced,
+            ended.map_or(String::new(), |(index, offset)| format!(
+                ": {} is damaged at byte {offset}",
+                logs[index].name
+            ))
+        )));
+    }
+    if let Some((index, offset)) = ended {
+        cut(disk, logs, index, offset)?;
+    }
+    Ok(End { version })
+}
+
+fn follows(next: Option<Version>, folded: Version, header: Header) -> bool {
+    match next {
+        Some(next) => header.version == next,
+        // The oldest log may begin before what is folded, never behind it.
+        None => header.version <= folded + 1,
+    }
+}
+
+/// Whether the next log begins with the next version.
+fn continues(logs: &[Found], index: usize, next: Option<Version>, folded: Version) -> Result<bool> {
+    let Some(log) = logs.get(index + 1) else {
+        return Ok(false);
+    };
+    let bytes = read_whole(log)?;
+    Ok(match record::read(&bytes, log.number) {
+        At::Record { header, .. } => follows(next, folded, header),
+        // It will be met, and named, as the start of that log.
+        At::Flipped => true,
+        At::Nothing => false,
+    })
+}
+
+fn read_whole(log: &Found) -> Result<Vec<u8>> {
+    let failed = |error| io_error(format!("cannot read {}", log.name), error);
+    let len = log.file.len().map_err(failed)?;
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+    log.file.read_at(&mut bytes, 0).map_err(failed)?;
+    Ok(bytes)
+}
+
+/// What records say had been synced.
+#[derive(Debug, Default)]
+struct Claims {
+    synced: Version,
+}
+
+impl Claims {
+    fn note(&mut self, header: Header) {
+        self.synced = self.synced.max(header.synced);
+    }
+}
+
+/// Looks for whole records anywhere in `bytes`.
+fn scan(bytes: &[u8], log: u64, claims: &mut Claims) {
+    let magic = MAGIC.to_le_bytes();
+    for offset in (0..bytes.len()).step_by(ALIGN) {
+        if bytes[offset..].starts_with(&magic)
+            && let At::Record { header, .. } = record::read(&bytes[offset..], log)
+        {
+            claims.note(header);
+        }
+    }
+}
+
+/// Forgets, for good, what stands behind the end, before new commits take the same versions.
+fn cut(disk: &dyn Disk, logs: &[Found], index: usize, offset: u64) -> Result<()> {
+    let log = &logs[index];
+    let failed = |error| io_error(format!("cannot cut {} to {offset} bytes", log.name), error);
+    if log.file.len().map_err(failed)? != offset {
+        log.file.truncate(offset).map_err(failed)?;
+        log.file.sync().map_err(failed)?;
+    }
+    for log in logs[index + 1..].iter().rev() {
+        let failed = |error| io_error(format!("cannot remove {}", log.name), error);
+        disk.remove(&log.name).map_err(failed)?;
+    }
+    if logs.len() > index + 1 {
+        disk.sync_dir().map_err(|error| io_error("cannot sync the store's directory", error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! Appending to the log.
+
+use super::name_of;
+use crate::error::io_error;
+use base::{Disk, File};
+use kv::{Error, Result};
+use std::sync::Arc;
+
+/// A log that is written.
+#[derive(Debug)]
+pub(crate) struct Log {
+    number: u64,
+    file: Arc<dyn File>,
+    len: u64,
+    allocated: u64,
+    /// Room is taken from the disk in steps of this, so that running out of it is met here and not
+    /// in the middle of a record, and so that a sync need not also record a new length.
+    step: u64,
+}
+
+/// Why nothing was appended.
+#[derive(Debug)]
+pub(crate) enum AppendError {
+    /// Nothing of it is in the log.
+    Clean(Error),
+    /// Some of it may be, and cannot be taken back.
+    Unknown(Error),
+}
+
+impl Log {
+    /// Starts log number `number`.
+    pub(crate) fn create(disk: &dyn Disk, number: u64, step: u64) -> Result<Self> {
+        let name = name_of(number);
+        let failed = |error| io_error(format!("cannot start {name}"), error);
+        let file = match disk.create(&name) {
+            // Left by a start that failed behind this point: nothing was ever written to it.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                disk.remove(&name).map_err(failed)?;
+                disk.create(&name).map_err(failed)?
+            }
+            other => other.map_err(failed)?,
+        };
+        Ok(Self { number, file, len: 0, allocated: 0, step })
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(crate) fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    /// Appends whole records.
+    pub(crate) fn append(&mut self, records: &[u8]) -> std::result::Result<(), AppendError> {
+        let end = self.len + records.len() as u64;
+        if end > self.allocated {
+            self.allocate(end).map_err(AppendError::Clean)?;
+        }
+        if let Err(error) = self.file.write_at(records, self.len) {
+            let error = io_error(format!("cannot write {}", name_of(self.number)), error);
+            // What was written of it must not be met as a record later.
+            return match self.file.truncate(self.len) {
+                Ok(()) => {
+                    self.allocated = self.len;
+                    Err(AppendError::Clean(error))
+                }
+                Err(_) => Err(AppendError::Unknown(error)),
+            };
+        }
+        self.len = end;
+        Ok(())
+    }
+
+    fn allocate(&mut self, end: u64) -> Result<()> {
+        let generous = end.next_multiple_of(self.step);
+        let outcome = self.file.allocate(generous).map(|()| generous);
+        // Close to full, just enough is still enough.
+        let outcome = outcome.or_else(|_| self.file.allocate(end).map(|()| end));
+        self.allocated = outcome.map_err(|error| {
+            io_error(format!("no room for {} to grow", name_of(self.number)), error)
+        })?;
+        Ok(())
+    }
+}

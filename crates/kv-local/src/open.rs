@@ -1,0 +1,152 @@
+//! Opening a store: what is on disk, checked and put together.
+
+use crate::commit::Pipeline;
+use crate::error::{corrupt, io_error};
+use crate::format::{self, Format};
+use crate::levels::{Levels, Manifest, StoreError};
+use crate::log::record::decode_changes;
+use crate::log::{self, Log, Syncs, replay};
+use crate::options::{Options, capabilities};
+use crate::overlay::Overlay;
+use crate::shared::{Catalog, Shared, Visible};
+use crate::snapshots::Snapshots;
+use crate::table::{self, Table, new_cache};
+use crate::work::Work;
+use base::sync::Mutex;
+use base::{Disk, Random};
+use kv::{Error, ErrorKind, Result, WatchTable};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+const LOCK: &str = "lock";
+
+pub(crate) fn open(disk: Arc<dyn Disk>, random: &dyn Random, options: Options) -> Result<Shared> {
+    let lock = disk.lock(LOCK).map_err(|error| {
+        let advice = match error.kind() {
+            std::io::ErrorKind::WouldBlock => "the store is open already; close it there first",
+            _ => "cannot lock the store",
+        };
+        Error::new(ErrorKind::Unavailable, advice).caused_by(error)
+    })?;
+    let format = match Format::load(&*disk)? {
+        Some(format) => format,
+        None => create(&*disk, random)?,
+    };
+    format.check()?;
+    let store = format.store;
+    let manifest = Manifest::load(&*disk, store)?.ok_or_else(|| {
+        corrupt("the manifest is missing, so nobody knows which files are the store")
+    })?;
+    remove_leftovers(&*disk, &manifest)?;
+    let cache = Arc::new(new_cache(options.cache_bytes()));
+    let mut levels = Levels::default();
+    // Level 0 is listed newest first and filled from its front.
+    for (level, info) in manifest.tables.iter().rev() {
+        let table = Table::open(&*disk, info.clone(), store, &cache);
+        levels.add(usize::from(*level), Arc::new(table));
+    }
+
+    let logs = replay::find(&*disk, manifest.first_log)?;
+    if manifest.known_log >= manifest.first_log
+        && !logs.iter().any(|log| log.number == manifest.known_log)
+    {
+        return Err(corrupt(format!("{} is missing", log::name_of(manifest.known_log))));
+    }
+    let mut active = Overlay::default();
+    let end = replay::replay(&*disk, &logs, manifest.folded, &mut |version, payload| {
+        for change in decode_changes(payload)? {
+            change.apply(&mut active, version);
+        }
+        Some(())
+    })?;
+    if let Some(closed_at) = manifest.closed_at
+        && closed_at > end.version
+    {
+        return Err(corrupt(format!(
+            "the log ends at version {}, but the store was closed at {closed_at}",
+            end.version
+        )));
+    }
+
+    let number = logs.iter().map(|log| log.number).max().unwrap_or(0).max(manifest.known_log) + 1;
+    let log = Log::create(&*disk, number, options.log_step_bytes())?;
+    let syncs = Syncs::new(Arc::clone(&disk), manifest.folded);
+    for old in &logs {
+        // Commits of an earlier life that nobody synced yet.
+        syncs.start_file(old.number, &old.file, false);
+    }
+    syncs.start_file(number, log.file(), false);
+    disk.sync_dir().map_err(|error| io_error("cannot sync the store's directory", error))?;
+    let manifest = Manifest { known_log: number, closed_at: None, ..manifest };
+    manifest.store(&*disk, store).map_err(|error| match error {
+        StoreError::Clean(error) | StoreError::Unknown(error) => error,
+    })?;
+
+    let next_table = AtomicU64::new(manifest.next_table);
+    Ok(Shared {
+        lock: Mutex::new(Some(lock)),
+        store,
+        capabilities: capabilities(),
+        cache,
+        queue: Mutex::default(),
+        pipeline: Mutex::new(Pipeline::new(log)),
+        visible: Mutex::new(Visible {
+            version: end.version,
+            active,
+            active_since: end.version,
+            frozen: None,
+            recent: None,
+            floor: end.version,
+            levels: Arc::new(levels),
+        }),
+        catalog: Mutex::new(Catalog { manifest }),
+        next_table,
+        syncs,
+        watches: WatchTable::default(),
+        snapshots: Snapshots,
+        work: Work::default(),
+        merges: Mutex::new(0),
+        merges_done: AtomicU64::new(0),
+        disk,
+        options,
+    })
+}
+
+/// Makes an empty store in an empty directory.
+fn create(disk: &dyn Disk, random: &dyn Random) -> Result<Format> {
+    let names = disk.list().map_err(|error| io_error("cannot list the directory", error))?;
+    let ours = [LOCK, format::NEW_NAME, "manifest", "manifest.new"];
+    if let Some(stranger) = names.iter().find(|name| !ours.contains(&name.as_str())) {
+        let place = disk.describe();
+        return Err(if log::number_of(stranger).is_some() || table::id_of(stranger).is_some() {
+            corrupt(format!("{place} has {stranger}, but no format file: it was lost"))
+        } else {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("{place} is not a store, and not empty: it has {stranger:?}"),
+            )
+        });
+    }
+    let format = Format::new(random.next_u64());
+    // The format file comes last: with it the store is there.
+    let manifest = Manifest { next_table: 1, first_log: 1, ..Manifest::default() };
+    manifest.store(disk, format.store).map_err(|error| match error {
+        StoreError::Clean(error) | StoreError::Unknown(error) => error,
+    })?;
+    format.store(disk)?;
+    Ok(format)
+}
+
+/// Removes what an interrupted fold or merge left: files that the manifest does not name.
+fn remove_leftovers(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
+    let names = disk.list().map_err(|error| io_error("cannot list the store", error))?;
+    for name in names {
+        let old_log = log::number_of(&name).is_some_and(|number| number < manifest.first_log);
+        let unknown_table = table::id_of(&name)
+            .is_some_and(|id| !manifest.tables.iter().any(|(_, table)| table.id == id));
+        if old_log || unknown_table {
+            disk.remove(&name).map_err(|error| io_error(format!("cannot remove {name}"), error))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Walking through tables in either direction.
+
+use super::block::{Block, Value};
+use super::reader::{Cached, Directory, Table, entry};
+use crate::merge::{Source, before};
+use kv::{KeyRange, Result};
+use std::sync::Arc;
+
+/// Walks the entries of a range through tables that follow one another.
+pub(crate) struct TableCursor {
+    /// Tables that are still to come, the next one last.
+    rest: Vec<Arc<Table>>,
+    range: KeyRange,
+    reverse: bool,
+    /// Whether blocks that are read should stay in the cache.
+    keep: bool,
+    at: Option<Position>,
+}
+
+struct Position {
+    table: Arc<Table>,
+    directory: Arc<Cached>,
+    block_index: usize,
+    block: Block,
+    /// Index of the entry.
+    entry: usize,
+}
+
+impl TableCursor {
+    /// The entries of `range` in `tables`, which are in order and do not overlap.
+    pub(crate) fn new(
+        tables: &[Arc<Table>],
+        range: &KeyRange,
+        reverse: bool,
+        keep: bool,
+    ) -> Result<Self> {
+        let mut rest: Vec<Arc<Table>> =
+            tables.iter().filter(|table| table.overlaps(range)).cloned().collect();
+        if !reverse {
+            rest.reverse();
+        }
+        let mut cursor = Self { rest, range: range.clone(), reverse, keep, at: None };
+        let from = if reverse { range.end.clone() } else { range.start.clone() };
+        cursor.open_next(&from)?;
+        Ok(cursor)
+    }
+
+    /// Opens tables until one has an entry from `from` on.
+    fn open_next(&mut self, from: &[u8]) -> Result<()> {
+        self.at = None;
+        while let Some(table) = self.rest.pop() {
+            let directory = table.directory()?;
+            self.at = locate(&table, directory, from, self.reverse, self.keep)?;
+            if self.at.is_some() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn current(&self) -> Option<(&[u8], Value<'_>)> {
+        let at = self.at.as_ref()?;
+        let (key, value) = entry(&at.block, at.entry);
+        let inside = if self.reverse { *self.range.start <= *key } else { *key < *self.range.end };
+        inside.then_some((key, value))
+    }
+}
+
+fn directory_of(cached: &Cached) -> Option<&Directory> {
+    match cached {
+        Cached::Directory(directory) => Some(directory),
+        Cached::Block(_) => None,
+    }
+}
+
+/// The first entry of a table that is not before `from` in the direction of the walk.
+fn locate(
+    table: &Arc<Table>,
+    cached: Arc<Cached>,
+    from: &[u8],
+    reverse: bool,
+    keep: bool,
+) -> Result<Option<Position>> {
+    let Some(directory) = directory_of(&cached) else {
+        return Ok(None);
+    };
+    let blocks = directory.blocks();
+    if blocks == 0 {
+        return Ok(None);
+    }
+    let mut block_index = directory.block_for(from).min(blocks - 1);
+    let mut block = table.block(directory, block_index, keep)?;
+    let bound = block.lower_bound(from);
+    let found = if reverse { bound.checked_sub(1) } else { Some(bound) };
+    let entry = match found {
+        Some(entry) if entry < block.count() => entry,
+        // Backward: everything in this block is behind; the one before ends in front of `from`.
+        None if block_index > 0 => {
+            block_index -= 1;
+            block = table.block(directory, block_index, keep)?;
+            match block.count().checked_sub(1) {
+                Some(last) => last,
+                None => return Ok(None),
+            }
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(Position { table: Arc::clone(table), directory: cached, block_index, block, entry }))
+}
+
+impl Source for TableCursor {
+    fn peek(&self) -> Option<(&[u8], Value<'_>)> {
+        self.current()
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        let Some(at) = &mut self.at else {
+            return Ok(());
+        };
+        if self.reverse {
+            if at.entry > 0 {
+                at.entry -= 1;
+                return Ok(());
+            }
+        } else if at.entry + 1 < at.block.count() {
+            at.entry += 1;
+            return Ok(());
+        }
+        let next =
+            if self.reverse { at.block_index.checked_sub(1) } else { Some(at.block_index + 1) };
+        if let Some(next) = next
+            && let Some(directory) = directory_of(&at.directory)
+            && next < directory.blocks()
+        {
+            at.block = at.table.block(directory, next, self.keep)?;
+            at.block_index = next;
+            at.entry = if self.reverse { at.block.count().saturating_sub(1) } else { 0 };
+            return Ok(());
+        }
+        let from = if self.reverse { self.range.end.clone() } else { self.range.start.clone() };
+        self.open_next(&from)
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        let reverse = self.reverse;
+        match self.current() {
+            Some((current, _)) if before(current, key, reverse) => {}
+            _ => return Ok(()),
+        }
+        if let Some(at) = self.at.take() {
+            self.at = locate(&at.table, at.directory, key, reverse, self.keep)?;
+        }
+        if self.at.is_none() {
+            self.open_next(key)?;
+        }
+        Ok(())
+    }
+}

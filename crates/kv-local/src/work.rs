@@ -1,0 +1,153 @@
+//! Work in the background: folding layers into tables and merging tables, and who waits for it.
+
+use crate::shared::Shared;
+use base::sync::{Condvar, Mutex};
+use kv::{Error, ErrorKind, Result};
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Waker};
+
+/// What is to be done, and how it went.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    state: Mutex<State>,
+    changed: Condvar,
+    stopping: AtomicBool,
+    poisoned: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Threads do the work. Otherwise whoever makes it does it, in place.
+    threaded: bool,
+    fold_wanted: bool,
+    merge_wanted: bool,
+    /// How often folding was tried, and how the last try went.
+    folds: u64,
+    failed: Option<Error>,
+    waiting: Vec<Waker>,
+    poison: Option<Error>,
+}
+
+impl Work {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_threaded(&self) -> bool {
+        self.state.lock().threaded
+    }
+
+    pub(crate) fn set_threaded(&self) {
+        self.state.lock().threaded = true;
+    }
+
+    /// The error after which the store must be opened again.
+    pub(crate) fn poisoned(&self) -> Option<Error> {
+        if !self.poisoned.load(Ordering::Acquire) {
+            return None;
+        }
+        self.state.lock().poison.clone()
+    }
+
+    pub(crate) fn poison(&self, error: &Error) {
+        self.state.lock().poison.get_or_insert_with(|| error.clone());
+        self.poisoned.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn want_fold(&self) {
+        self.state.lock().fold_wanted = true;
+        self.changed.notify_all();
+    }
+
+    fn want_merge(&self) {
+        self.state.lock().merge_wanted = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        // Taken so that nobody is between looking at the flag and going to sleep.
+        let waiting = std::mem::take(&mut self.state.lock().waiting);
+        self.changed.notify_all();
+        for waker in waiting {
+            waker.wake();
+        }
+    }
+
+    /// Waits until `take` finds its wish; false when the store is closing.
+    fn wait(&self, take: impl Fn(&mut State) -> &mut bool) -> bool {
+        let mut state = self.state.lock();
+        loop {
+            if self.is_stopping() {
+                return false;
+            }
+            if std::mem::take(take(&mut state)) {
+                return true;
+            }
+            state = self.changed.wait(state);
+        }
+    }
+
+    fn fold_ended(&self, outcome: Result<()>) {
+        let mut state = self.state.lock();
+        state.folds += 1;
+        state.failed = outcome.err();
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        for waker in waiting {
+            waker.wake();
+        }
+    }
+}
+
+/// Waits until folding was tried once more, and says how that went.
+pub(crate) async fn folded(shared: &Shared) -> Result<()> {
+    let work = &shared.work;
+    let seen = work.state.lock().folds;
+    if !work.is_threaded() {
+        fold_now(shared);
+    } else {
+        work.want_fold();
+    }
+    poll_fn(|context| {
+        if work.is_stopping() {
+            return Poll::Ready(Err(Error::new(ErrorKind::Closed, "the store is closing")));
+        }
+        let mut state = work.state.lock();
+        if state.folds > seen {
+            return Poll::Ready(state.failed.clone().map_or(Ok(()), Err));
+        }
+        state.waiting.push(context.waker().clone());
+        Poll::Pending
+    })
+    .await
+}
+
+/// Tries to fold, here and now, and merges what that makes necessary.
+pub(crate) fn fold_now(shared: &Shared) {
+    let outcome = shared.fold();
+    let folded = matches!(outcome, Ok(true));
+    shared.work.fold_ended(outcome.map(drop));
+    if folded {
+        shared.work.want_merge();
+        if !shared.work.is_threaded() {
+            // A merge that fails now is tried again after the next fold.
+            while let Ok(true) = shared.merge() {}
+        }
+    }
+}
+
+/// The thread that folds.
+pub(crate) fn fold_forever(shared: &Shared) {
+    while shared.work.wait(|state| &mut state.fold_wanted) {
+        fold_now(shared);
+    }
+}
+
+/// The thread that merges.
+pub(crate) fn merge_forever(shared: &Shared) {
+    while shared.work.wait(|state| &mut state.merge_wanted) {
+        while !shared.work.is_stopping() && matches!(shared.merge(), Ok(true)) {}
+    }
+}

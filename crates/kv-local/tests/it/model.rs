@@ -1,0 +1,73 @@
+//! The engine against a plain map, with folds, merges and reopens in between.
+
+use crate::life::{Life, open, scan};
+use base::{Random, SeededRandom, SimDisk, block_on};
+use kv::{Engine, KeyRange, Query};
+
+#[test]
+fn agrees_with_a_map_through_folds_merges_and_reopens() {
+    let (mut merges, mut tables) = (0, 0);
+    for seed in 0..40 {
+        let random = SeededRandom::new(seed);
+        let disk = SimDisk::new();
+        let mut life = Life::new();
+        for round in 0..4 {
+            let local = open(&disk).unwrap();
+            let context = format!("seed {seed} round {round}");
+            life.check(&local, life.acknowledged, &context);
+            life.live(&local, &random, 120);
+            assert!(life.error.is_none(), "{context}: {:?}", life.error);
+            life.check(&local, life.acknowledged, &context);
+            merges += local.stats().merges;
+            tables = tables.max(local.stats().tables);
+            if round % 2 == 0 {
+                local.close().unwrap();
+            }
+        }
+    }
+    assert!(merges > 100, "the lives must see merges, and saw {merges}");
+    assert!(tables > 3, "and several tables, and saw {tables}");
+}
+
+#[test]
+fn ranges_agree_with_gets_in_both_directions_at_any_page_size() {
+    for seed in 0..30 {
+        let random = SeededRandom::new(1_000 + seed);
+        let disk = SimDisk::new();
+        let mut life = Life::new();
+        let local = open(&disk).unwrap();
+        life.live(&local, &random, 150);
+        let snapshot = block_on(local.snapshot()).unwrap();
+        let state = scan(&local).unwrap();
+        for _ in 0..20 {
+            let bound = |random: &SeededRandom| format!("key-{:02}", random.below(50)).into_bytes();
+            let (a, b) = (bound(&random), bound(&random));
+            let range = KeyRange::new(&a.clone().min(b.clone()), &a.max(b));
+            let expected: Vec<_> = state
+                .range(range.start.to_vec()..range.end.to_vec())
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect();
+            for reverse in [false, true] {
+                let mut query = Query::new(range.clone()).limit(1 + random.below(7) as usize);
+                query.reverse = reverse;
+                let mut found = Vec::new();
+                loop {
+                    let page = block_on(snapshot.range(&query)).unwrap();
+                    found.extend(page.iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
+                    match query.behind(&page) {
+                        Some(next) if page.more => query = next,
+                        _ => break,
+                    }
+                }
+                if reverse {
+                    found.reverse();
+                }
+                assert_eq!(found, expected, "seed {seed} {range:?} reverse {reverse}");
+            }
+        }
+        for (key, value) in &state {
+            let found = block_on(snapshot.get(key)).unwrap();
+            assert_eq!(found.as_deref(), Some(&value[..]), "seed {seed}");
+        }
+    }
+}
