@@ -381,11 +381,8 @@ impl Batch {
     }
 }
 
-/// Makes what is committed survive the loss of power.
+/// Makes what is committed up to `version` survive the loss of power.
 pub(crate) async fn sync(shared: &Shared, version: Version) -> Result<()> {
-    if let Some(error) = shared.work.poisoned() {
-        return Err(error.with_kind(ErrorKind::Closed));
-    }
     shared.syncs.wait(version, || shared.visible.lock().version).await
 }
 

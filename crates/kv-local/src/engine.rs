@@ -225,6 +225,9 @@ impl Engine for Local {
         let local = self.clone();
         Fut::later(async move {
             let shared = &local.0.shared;
+            if let Some(error) = shared.stopped() {
+                return Err(error);
+            }
             let version = shared.visible.lock().version;
             commit::sync(shared, version).await
         })

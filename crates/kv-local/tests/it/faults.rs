@@ -1,1 +1,139 @@
+//! Disks that are full or fail, at every operation: a clear error, nothing lost, and the store works
+//! again when the cause is gone.
 
+use crate::life::{Life, open, scan};
+use base::disk::{Cut, Fault, FaultKind};
+use base::{SeededRandom, SimDisk, block_on};
+use bytes::Bytes;
+use kv::{Commit, Durability, Engine, ErrorKind, Key, Op};
+use kv_local::Local;
+
+const STEPS: usize = 90;
+
+/// Operations of a whole life without faults.
+fn operations(seed: u64) -> u64 {
+    let disk = SimDisk::new();
+    let local = open(&disk).unwrap();
+    Life::new().live(&local, &SeededRandom::new(seed), STEPS);
+    disk.operations()
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_nothing_else() {
+    for seed in 0..2 {
+        let mut seen = 0;
+        for at in 0..operations(seed) {
+            let context = format!("seed {seed}, full from operation {at}");
+            let disk = SimDisk::new();
+            disk.set_fault(Fault { at, kind: FaultKind::Full });
+            let mut life = Life::new();
+            let local = match open(&disk) {
+                Ok(local) => local,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Full, "{context}: {error:?}");
+                    disk.clear_faults();
+                    open(&disk).unwrap_or_else(|error| panic!("{context}: {error:?}"))
+                }
+            };
+            life.live(&local, &SeededRandom::new(seed), STEPS);
+            if let Some(error) = life.error.take() {
+                seen += 1;
+                assert_eq!(error.kind(), ErrorKind::Full, "{context}: {error:?}");
+                // Reading goes on, and shows exactly what was acknowledged.
+                life.check(&local, life.acknowledged, &context);
+            }
+            disk.clear_faults();
+            // Room again: the same store goes on, without being opened again.
+            life.live(&local, &SeededRandom::new(seed + 100), 20);
+            assert!(life.error.is_none(), "{context}: {:?}", life.error);
+            life.check(&local, life.acknowledged, &context);
+            drop(local);
+            let local = open(&disk).unwrap_or_else(|error| panic!("{context}: {error:?}"));
+            life.check(&local, life.acknowledged, &context);
+        }
+        assert!(seen > 100, "seed {seed}: only {seen} lives met the full disk");
+    }
+}
+
+/// An error of one operation, of whatever kind: nothing that was acknowledged is lost, and the store
+/// says what to do. After a sync failed it must be opened again, and says so for ever.
+#[test]
+fn a_failing_disk_loses_nothing_that_was_acknowledged() {
+    for (seed, kind) in [(0, FaultKind::Error), (1, FaultKind::Errors)] {
+        for at in 0..operations(seed) {
+            let context = format!("seed {seed}, {kind:?} at operation {at}");
+            let disk = SimDisk::new();
+            disk.set_fault(Fault { at, kind });
+            let mut life = Life::new();
+            let Ok(local) = open(&disk) else {
+                disk.clear_faults();
+                let local = open(&disk).unwrap_or_else(|error| panic!("{context}: {error:?}"));
+                life.check(&local, 0, &context);
+                continue;
+            };
+            life.live(&local, &SeededRandom::new(seed), STEPS);
+            let before = life.error.take();
+            disk.clear_faults();
+            let unknown = before.as_ref().is_some_and(|error| {
+                matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Closed)
+            });
+            if !unknown {
+                // The error was a definite one: what is readable is what was acknowledged.
+                life.check(&local, life.acknowledged, &context);
+            }
+            let states = life.states.clone();
+            life.live(&local, &SeededRandom::new(seed + 100), 10);
+            if unknown {
+                // What was refused now was never tried: what may be there is the first try.
+                life.states = states;
+            }
+            match &life.error {
+                Some(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Closed, "{context}: {error:?}");
+                    assert!(error.to_string().contains("open the store again"), "{error}");
+                    still_closed(&local, &context);
+                }
+                None => assert!(!unknown, "{context}: an unknown outcome was forgotten"),
+            }
+            // After power is lost: what was acknowledged as synced is there.
+            let image = disk.reboot(Cut::Dropped, at);
+            drop(local);
+            let local = open(&image).unwrap_or_else(|error| panic!("{context}: {error:?}"));
+            life.check(&local, life.synced, &context);
+            // After the process died: everything that was acknowledged is.
+            let local = open(&disk).unwrap_or_else(|error| panic!("{context}: {error:?}"));
+            life.check(&local, life.acknowledged, &context);
+        }
+    }
+}
+
+fn put(local: &Local, durability: Durability) -> kv::Result<u64> {
+    let snapshot = block_on(local.snapshot())?;
+    let ops = vec![Op::Put(Key::new(b"probe"), Bytes::from_static(b"value"))];
+    let commit = Commit { reads: vec![], writes: vec![], ops, durability };
+    block_on(local.commit(snapshot, commit))
+}
+
+fn still_closed(local: &Local, context: &str) {
+    for durability in [Durability::Process, Durability::Synced] {
+        let error = put(local, durability).expect_err(context);
+        assert_eq!(error.kind(), ErrorKind::Closed, "{context}");
+    }
+    assert!(scan(local).is_ok(), "{context}: reading goes on");
+}
+
+#[test]
+fn a_failed_sync_is_never_forgotten() {
+    let disk = SimDisk::new();
+    let local = open(&disk).unwrap();
+    put(&local, Durability::Process).unwrap();
+    // The next operation is the sync.
+    disk.set_fault(Fault { at: disk.operations(), kind: FaultKind::Error });
+    let error = block_on(local.sync()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown);
+    disk.clear_faults();
+    // The disk says yes again, but what it forgot it will not bring back.
+    assert!(block_on(local.sync()).is_err());
+    still_closed(&local, "after a failed sync");
+    assert!(local.close().is_err(), "a close must not claim what was not synced");
+}

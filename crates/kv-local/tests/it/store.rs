@@ -1,1 +1,117 @@
+//! Whole stores in real directories: locking, versions of the format, what is not a store.
 
+use base::block_on;
+use bytes::Bytes;
+use kv::{Commit, Durability, Engine, ErrorKind, Key, Op};
+use kv_local::{Local, Options};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+fn open(path: &Path) -> kv::Result<Local> {
+    Local::open_dir(path, Options { memory_bytes: 1 << 20, level_scale: 1 })
+}
+
+fn put(local: &Local, key: &[u8], value: &[u8], durability: Durability) -> kv::Result<u64> {
+    let snapshot = block_on(local.snapshot())?;
+    let ops = vec![Op::Put(Key::new(key), Bytes::copy_from_slice(value))];
+    block_on(local.commit(snapshot, Commit { reads: vec![], writes: vec![], ops, durability }))
+}
+
+fn get(local: &Local, key: &[u8]) -> Option<Bytes> {
+    block_on(block_on(local.snapshot()).unwrap().get(key)).unwrap()
+}
+
+#[test]
+fn a_second_owner_is_refused_and_told_who_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = open(dir.path()).unwrap();
+    let error = open(dir.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    let words = error.to_string();
+    assert!(words.contains(&format!("process {}", std::process::id())), "{words}");
+    first.close().unwrap();
+    open(dir.path()).unwrap();
+}
+
+#[test]
+fn files_are_private_to_the_owner() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let local = open(&path).unwrap();
+    put(&local, b"key", b"value", Durability::Synced).unwrap();
+    local.flush().unwrap();
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    for entry in std::fs::read_dir(&path).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{:?}", entry.file_name());
+    }
+}
+
+#[test]
+fn what_is_there_after_a_reopen_is_what_was_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let local = open(dir.path()).unwrap();
+    // Enough for several folds and a merge.
+    for number in 0..20_000u32 {
+        let key = (number % 7_000).to_be_bytes();
+        put(&local, &key, &[number as u8; 60], Durability::Process).unwrap();
+    }
+    let stats = local.stats();
+    assert!(stats.tables > 0, "{stats:?}");
+    local.close().unwrap();
+    let local = open(dir.path()).unwrap();
+    for number in 13_000..20_000u32 {
+        let value = get(&local, &(number % 7_000).to_be_bytes());
+        assert_eq!(value.as_deref(), Some(&[number as u8; 60][..]), "{number}");
+    }
+}
+
+#[test]
+fn a_store_from_the_future_is_refused_in_words() {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path()).unwrap().close().unwrap();
+    let file = dir.path().join("format");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let half = bytes.len() / 2;
+    // The version stands behind the magic number; the checksum covers it.
+    for copy in [0, half] {
+        bytes[copy + 8] = 9;
+        let hash = base::checksum::hash64(
+            u64::from_le_bytes(bytes[copy..copy + 8].try_into().unwrap()),
+            &bytes[copy..copy + 40],
+        );
+        bytes[copy + 40..copy + 48].copy_from_slice(&hash.to_le_bytes());
+    }
+    std::fs::write(&file, bytes).unwrap();
+    let error = open(dir.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let words = error.to_string();
+    assert!(words.contains("its format is 9") && words.contains("newer"), "{words}");
+}
+
+#[test]
+fn a_directory_that_is_something_else_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("thesis.txt"), "years of work").unwrap();
+    let error = open(dir.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("thesis.txt"), "{error}");
+    assert_eq!(std::fs::read(dir.path().join("thesis.txt")).unwrap(), b"years of work");
+
+    let file = dir.path().join("thesis.txt");
+    let error = open(&file).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+}
+
+#[test]
+fn a_closed_store_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let local = open(dir.path()).unwrap();
+    let other = local.clone();
+    let reader = block_on(other.snapshot()).unwrap();
+    local.close().unwrap();
+    let error = put(&other, b"key", b"value", Durability::Process).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    assert_eq!(block_on(reader.get(b"key")).unwrap(), None, "what was open can be read");
+}
