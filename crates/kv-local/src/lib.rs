@@ -16,6 +16,7 @@ mod engine;
 mod error;
 mod fold;
 mod format;
+mod latched;
 mod levels;
 mod log;
 mod merge;

@@ -3,6 +3,7 @@
 use crate::commit::Pipeline;
 use crate::error::{corrupt, io_error};
 use crate::format::{self, Format};
+use crate::latched::Latched;
 use crate::levels::{Levels, Manifest, StoreError};
 use crate::log::record::decode_changes;
 use crate::log::{self, Log, Syncs, replay};
@@ -21,6 +22,7 @@ use std::sync::atomic::AtomicU64;
 const LOCK: &str = "lock";
 
 pub(crate) fn open(disk: Arc<dyn Disk>, random: &dyn Random, options: Options) -> Result<Shared> {
+    let disk: Arc<dyn Disk> = Arc::new(Latched::new(disk));
     let lock = disk.lock(LOCK).map_err(|error| {
         let advice = match error.kind() {
             std::io::ErrorKind::WouldBlock => "the store is open already; close it there first",

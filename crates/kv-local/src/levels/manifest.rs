@@ -136,12 +136,15 @@ impl Manifest {
         let file = disk.create(NEW_NAME).map_err(clean)?;
         file.write_at(&self.encode(store), 0).map_err(clean)?;
         file.sync().map_err(clean)?;
-        // The names of the tables and logs that it speaks of must not be lost where its own is kept.
-        disk.sync_dir().map_err(clean)?;
-        disk.rename(NEW_NAME, NAME).map_err(clean)?;
-        disk.sync_dir().map_err(|error| {
-            let error = io_error("cannot sync the manifest's name, so open the store again", error);
+        // A sync that fails may have forgotten names for good; trying again would not tell.
+        let unknown = |error| {
+            let error =
+                io_error("cannot sync the store's directory, so open the store again", error);
             StoreError::Unknown(error.with_kind(ErrorKind::Closed))
-        })
+        };
+        // The names of the tables and logs that it speaks of must not be lost where its own is kept.
+        disk.sync_dir().map_err(unknown)?;
+        disk.rename(NEW_NAME, NAME).map_err(clean)?;
+        disk.sync_dir().map_err(unknown)
     }
 }
