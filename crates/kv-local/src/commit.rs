@@ -296,6 +296,7 @@ impl Shared {
             visible.recent = None;
             visible.floor = visible.active_since;
             visible.active_since = visible.version;
+            visible.generation += 1;
         }
         self.work.want_fold();
         Ok(())

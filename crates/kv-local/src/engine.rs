@@ -44,6 +44,8 @@ pub struct Stats {
     pub table_bytes: u64,
     /// Merges done since the store was opened.
     pub merges: u64,
+    /// Snapshots that are open.
+    pub snapshots: u64,
 }
 
 impl Local {
@@ -145,6 +147,7 @@ impl Local {
             log_bytes,
             tables: visible.levels.tables().count() as u64,
             table_bytes: visible.levels.bytes(),
+            snapshots: shared.snapshots.count() as u64,
             merges: shared.merges_done.load(std::sync::atomic::Ordering::Relaxed),
         }
     }
@@ -185,8 +188,11 @@ impl Engine for Local {
         if shared.work.is_stopping() {
             return Fut::ready(Err(Error::new(ErrorKind::Closed, "the store is closed")));
         }
-        let view = shared.visible.lock_soon().view();
-        Fut::ready(Ok(Box::new(LocalSnapshot::new(view))))
+        let (view, generation) = {
+            let visible = shared.visible.lock_soon();
+            (visible.view(), visible.generation)
+        };
+        Fut::ready(Ok(Box::new(LocalSnapshot::new(shared, view, generation))))
     }
 
     fn commit(&self, snapshot: Box<dyn Snapshot>, commit: Commit) -> Fut<'static, Result<Version>> {

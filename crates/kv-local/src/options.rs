@@ -34,12 +34,6 @@ impl Options {
     pub(crate) fn cache_bytes(&self) -> usize {
         self.memory_bytes / 4
     }
-
-    /// How much snapshots may hold of layers that everybody else has left, before they are moved
-    /// to disk.
-    pub(crate) fn pinned_bytes(&self) -> usize {
-        self.memory_bytes / 8
-    }
 }
 
 /// The bounds of this engine.

@@ -48,6 +48,8 @@ pub(crate) struct Visible {
     pub(crate) active: Overlay,
     /// The active layer has everything after this version.
     pub(crate) active_since: Version,
+    /// How many layers were frozen since the store was opened.
+    pub(crate) generation: u64,
     pub(crate) frozen: Option<Arc<Frozen>>,
     /// The last frozen layer after it went into the tables: only conflicts are looked up in it.
     pub(crate) recent: Option<Arc<Frozen>>,

@@ -128,6 +128,10 @@ pub(crate) async fn folded(shared: &Shared) -> Result<()> {
 pub(crate) fn fold_now(shared: &Shared) {
     let outcome = shared.fold();
     let folded = matches!(outcome, Ok(true));
+    if folded {
+        // Before anybody who waits for room goes on: the room is there only then.
+        shared.move_old_snapshots();
+    }
     shared.work.fold_ended(outcome.map(drop));
     if folded {
         shared.work.want_merge();

@@ -1,5 +1,12 @@
 //! The embedded engine, tested from outside.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
 mod cuts;
 mod faults;
 mod life;

@@ -71,3 +71,57 @@ fn ranges_agree_with_gets_in_both_directions_at_any_page_size() {
         }
     }
 }
+
+/// A snapshot that stays open while layers are folded and tables merged under it is moved to disk,
+/// and shows the same all the time.
+#[test]
+fn old_snapshots_stay_as_they_were() {
+    for seed in 0..10 {
+        let random = SeededRandom::new(2_000 + seed);
+        let disk = SimDisk::new();
+        let mut life = Life::new();
+        let local = open(&disk).unwrap();
+        let mut kept = Vec::new();
+        for _ in 0..12 {
+            life.live(&local, &random, 25);
+            let snapshot = block_on(local.snapshot()).unwrap();
+            kept.push((snapshot, life.states[&life.acknowledged].clone()));
+        }
+        assert!(local.stats().merges > 3);
+        assert_eq!(local.stats().snapshots, 12);
+        for (snapshot, state) in &kept {
+            let query = Query { bytes: usize::MAX, ..Query::new(KeyRange::all()) };
+            let page = block_on(snapshot.range(&query)).unwrap();
+            let found: Vec<_> = page.iter().collect();
+            let expected: Vec<_> = state.iter().map(|(k, v)| (&k[..], &v[..])).collect();
+            assert!(found == expected, "seed {seed} version {}", snapshot.version());
+            for (key, value) in state {
+                let found = block_on(snapshot.get(key)).unwrap();
+                assert_eq!(found.as_deref(), Some(&value[..]), "seed {seed}");
+            }
+        }
+        drop(kept);
+        assert_eq!(local.stats().snapshots, 0);
+    }
+}
+
+/// Too many of them are given up, oldest first, with an error that says so.
+#[test]
+fn far_too_many_old_snapshots_are_given_up_oldest_first() {
+    let random = SeededRandom::new(4);
+    let disk = SimDisk::new();
+    let mut life = Life::new();
+    let local = open(&disk).unwrap();
+    let mut kept = Vec::new();
+    for _ in 0..90 {
+        life.live(&local, &random, 1);
+        kept.push(block_on(local.snapshot()).unwrap());
+    }
+    life.live(&local, &random, 150);
+    assert!(life.error.is_none(), "{:?}", life.error);
+    let outcomes: Vec<_> = kept.iter().map(|one| block_on(one.get(b"key-01"))).collect();
+    let lost = outcomes.iter().take_while(|outcome| outcome.is_err()).count();
+    assert!(lost > 0 && lost < 90, "{lost} were given up");
+    assert!(outcomes[lost..].iter().all(Result::is_ok), "only the oldest");
+    assert_eq!(outcomes[0].as_ref().unwrap_err().kind(), kv::ErrorKind::TooOld);
+}
