@@ -16,6 +16,9 @@ mod engine;
 mod error;
 mod fold;
 mod format;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod latched;
 mod levels;
 mod log;

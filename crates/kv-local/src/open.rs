@@ -11,7 +11,7 @@ use crate::options::{Options, capabilities};
 use crate::overlay::Overlay;
 use crate::shared::{Catalog, Shared, Visible};
 use crate::snapshots::Snapshots;
-use crate::table::{self, Table, new_cache};
+use crate::table::{self, Memory, Table};
 use crate::work::Work;
 use base::sync::Mutex;
 use base::{Disk, Random};
@@ -40,11 +40,11 @@ pub(crate) fn open(disk: Arc<dyn Disk>, random: &dyn Random, options: Options) -
         corrupt("the manifest is missing, so nobody knows which files are the store")
     })?;
     remove_leftovers(&*disk, &manifest)?;
-    let cache = Arc::new(new_cache(options.cache_bytes()));
+    let memory = Memory::new(options.cache_bytes(), options.pinned_bytes());
     let mut levels = Levels::default();
     // Level 0 is listed newest first and filled from its front.
     for (level, info) in manifest.tables.iter().rev() {
-        let table = Table::open(&*disk, info.clone(), store, &cache);
+        let table = Table::open(&*disk, info.clone(), store, &memory);
         levels.add(usize::from(*level), Arc::new(table));
     }
 
@@ -89,7 +89,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, random: &dyn Random, options: Options) -
         lock: Mutex::new(Some(lock)),
         store,
         capabilities: capabilities(),
-        cache,
+        memory,
         queue: Mutex::default(),
         pipeline: Mutex::new(Pipeline::new(log)),
         visible: Mutex::new(Visible {

@@ -22,7 +22,7 @@ impl Options {
     /// What a layer holds before it is frozen. Two layers can be in memory at once, and a snapshot
     /// may hold parts of older ones for a while.
     pub(crate) fn overlay_bytes(&self) -> usize {
-        self.memory_bytes / 8
+        self.memory_bytes / 10
     }
 
     /// In which steps a log takes room from the disk.
@@ -32,7 +32,12 @@ impl Options {
 
     /// What the cache holds.
     pub(crate) fn cache_bytes(&self) -> usize {
-        self.memory_bytes / 4
+        self.memory_bytes / 8 * 3
+    }
+
+    /// What indexes of tables may take before they must share the cache.
+    pub(crate) fn pinned_bytes(&self) -> usize {
+        self.memory_bytes / 8
     }
 }
 

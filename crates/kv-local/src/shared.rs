@@ -9,7 +9,7 @@ use crate::log::Syncs;
 use crate::options::Options;
 use crate::overlay::Overlay;
 use crate::snapshots::Snapshots;
-use crate::table::{Cache, Table, name_of};
+use crate::table::{Memory, Table, name_of};
 use crate::view::View;
 use crate::work::Work;
 use base::Disk;
@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     pub(crate) store: u64,
     pub(crate) capabilities: Capabilities,
     pub(crate) options: Options,
-    pub(crate) cache: Arc<Cache>,
+    pub(crate) memory: Memory,
     pub(crate) queue: Mutex<Vec<Arc<Request>>>,
     pub(crate) pipeline: Mutex<Pipeline>,
     pub(crate) visible: Mutex<Visible>,
@@ -107,7 +107,7 @@ impl Shared {
         write(&mut Output {
             disk: &self.disk,
             store: self.store,
-            cache: &self.cache,
+            memory: &self.memory,
             next_id: &mut || self.new_table_id(),
             stop: &|| self.work.is_stopping(),
         })

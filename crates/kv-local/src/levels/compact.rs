@@ -2,7 +2,7 @@
 
 use super::{LEVELS, Levels};
 use crate::merge::{Merge, Source};
-use crate::table::{Cache, Table, TableCursor, TableInfo, Writer};
+use crate::table::{Memory, Table, TableCursor, TableInfo, Writer};
 use base::{Disk, File};
 use kv::{Key, KeyRange, Result};
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl Compaction {
 pub(crate) struct Output<'a> {
     pub(crate) disk: &'a Arc<dyn Disk>,
     pub(crate) store: u64,
-    pub(crate) cache: &'a Arc<Cache>,
+    pub(crate) memory: &'a Memory,
     pub(crate) next_id: &'a mut dyn FnMut() -> u64,
     /// Asked now and then: true stops the work, because the store is closing.
     pub(crate) stop: &'a dyn Fn() -> bool,
@@ -149,7 +149,7 @@ pub(crate) fn write_tables(
     let finished = std::mem::take(&mut written.tables);
     Ok(finished
         .into_iter()
-        .map(|(info, file)| Arc::new(Table::new(info, file, output.store, output.cache)))
+        .map(|(info, file)| Arc::new(Table::new(info, file, output.store, output.memory)))
         .collect())
 }
 

@@ -84,7 +84,8 @@ impl Manifest {
         (hash64(store, body) == hash).then(|| Self::parse(body))?
     }
 
-    fn parse(body: &[u8]) -> Option<Self> {
+    /// Reads a body whose checksum is right.
+    pub(crate) fn parse(body: &[u8]) -> Option<Self> {
         let mut reader = Reader(body);
         if reader.u64()? != MAGIC {
             return None;

@@ -7,7 +7,7 @@ mod manifest;
 use crate::merge::{Merge, Source};
 use crate::table::{Table, TableCursor};
 use bytes::Bytes;
-use kv::{KeyRange, Result};
+use kv::{Key, KeyRange, Result};
 use std::sync::Arc;
 
 pub(crate) use compact::{Output, pick, write_tables};
@@ -20,11 +20,16 @@ pub(crate) const LEVELS: usize = 7;
 #[derive(Debug, Clone)]
 pub(crate) struct Levels {
     tiers: [Vec<Arc<Table>>; LEVELS],
+    /// The largest key of each table, beside one another: most searches end here.
+    largest: [Vec<Key>; LEVELS],
 }
 
 impl Default for Levels {
     fn default() -> Self {
-        Self { tiers: std::array::from_fn(|_| Vec::new()) }
+        Self {
+            tiers: std::array::from_fn(|_| Vec::new()),
+            largest: std::array::from_fn(|_| Vec::new()),
+        }
     }
 }
 
@@ -42,19 +47,19 @@ impl Levels {
 
     /// Puts `table` where it belongs in `level`.
     pub(crate) fn add(&mut self, level: usize, table: Arc<Table>) {
-        let tables = &mut self.tiers[level];
-        if level == 0 {
-            tables.insert(0, table);
-        } else {
-            let at = tables.partition_point(|other| other.info.smallest < table.info.smallest);
-            tables.insert(at, table);
-        }
+        let at = match level {
+            0 => 0,
+            _ => self.largest[level].partition_point(|other| *other < table.info.largest),
+        };
+        self.largest[level].insert(at, table.info.largest.clone());
+        self.tiers[level].insert(at, table);
     }
 
     /// Takes tables out, wherever they are.
     pub(crate) fn remove(&mut self, ids: &[u64]) {
-        for tables in &mut self.tiers {
+        for (tables, largest) in self.tiers.iter_mut().zip(&mut self.largest) {
             tables.retain(|table| !ids.contains(&table.info.id));
+            *largest = tables.iter().map(|table| table.info.largest.clone()).collect();
         }
     }
 
@@ -69,8 +74,8 @@ impl Levels {
                 return Ok(value);
             }
         }
-        for tables in &self.tiers[1..] {
-            let at = tables.partition_point(|table| *table.info.largest < *key);
+        for (tables, largest) in self.tiers.iter().zip(&self.largest).skip(1) {
+            let at = largest.partition_point(|largest| **largest < *key);
             if let Some(table) = tables.get(at)
                 && *table.info.smallest <= *key
                 && let Some(value) = table.get(key, hash)?

@@ -1,7 +1,7 @@
 //! Walking through tables in either direction.
 
 use super::block::{Block, Value};
-use super::reader::{Cached, Directory, Table, entry};
+use super::reader::{Cached, Directory, Table};
 use crate::merge::{Source, before};
 use kv::{KeyRange, Result};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ struct Position {
     table: Arc<Table>,
     directory: Arc<Cached>,
     block_index: usize,
-    block: Block,
+    block: Arc<Cached>,
     /// Index of the entry.
     entry: usize,
 }
@@ -60,9 +60,27 @@ impl TableCursor {
 
     fn current(&self) -> Option<(&[u8], Value<'_>)> {
         let at = self.at.as_ref()?;
-        let (key, value) = entry(&at.block, at.entry);
+        let block = at.block()?;
+        let (key, value) = (block.key(at.entry), block.value(at.entry));
         let inside = if self.reverse { *self.range.start <= *key } else { *key < *self.range.end };
         inside.then_some((key, value))
+    }
+}
+
+impl Position {
+    fn block(&self) -> Option<&Block> {
+        block_of(&self.block)
+    }
+
+    fn count(&self) -> usize {
+        self.block().map_or(0, Block::count)
+    }
+}
+
+fn block_of(cached: &Cached) -> Option<&Block> {
+    match cached {
+        Cached::Block(block) => Some(block),
+        Cached::Directory(_) => None,
     }
 }
 
@@ -90,15 +108,16 @@ fn locate(
     }
     let mut block_index = directory.block_for(from).min(blocks - 1);
     let mut block = table.block(directory, block_index, keep)?;
-    let bound = block.lower_bound(from);
+    let Some(first) = block_of(&block) else { return Ok(None) };
+    let bound = first.lower_bound(from);
     let found = if reverse { bound.checked_sub(1) } else { Some(bound) };
     let entry = match found {
-        Some(entry) if entry < block.count() => entry,
+        Some(entry) if entry < first.count() => entry,
         // Backward: everything in this block is behind; the one before ends in front of `from`.
         None if block_index > 0 => {
             block_index -= 1;
             block = table.block(directory, block_index, keep)?;
-            match block.count().checked_sub(1) {
+            match block_of(&block).and_then(|block| block.count().checked_sub(1)) {
                 Some(last) => last,
                 None => return Ok(None),
             }
@@ -122,7 +141,7 @@ impl Source for TableCursor {
                 at.entry -= 1;
                 return Ok(());
             }
-        } else if at.entry + 1 < at.block.count() {
+        } else if at.entry + 1 < at.count() {
             at.entry += 1;
             return Ok(());
         }
@@ -134,7 +153,7 @@ impl Source for TableCursor {
         {
             at.block = at.table.block(directory, next, self.keep)?;
             at.block_index = next;
-            at.entry = if self.reverse { at.block.count().saturating_sub(1) } else { 0 };
+            at.entry = if self.reverse { at.count().saturating_sub(1) } else { 0 };
             return Ok(());
         }
         let from = if self.reverse { self.range.end.clone() } else { self.range.start.clone() };

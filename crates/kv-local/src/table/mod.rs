@@ -11,7 +11,7 @@ use base::checksum::hash64;
 use kv::Key;
 
 pub(crate) use cursor::TableCursor;
-pub(crate) use reader::{Cache, Table, key_hash, new_cache};
+pub(crate) use reader::{Memory, Table, key_hash};
 pub(crate) use writer::Writer;
 
 const PREFIX: &str = "table-";

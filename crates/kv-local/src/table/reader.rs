@@ -1,13 +1,15 @@
 //! Reading a table, through a cache of verified blocks that all tables share.
 
-use super::block::{Block, Value};
+use super::block::Block;
 use super::{FOOTER_BYTES, Footer, TableInfo, block_seed, bloom, name_of};
 use crate::error::{corrupt, io_error};
 use base::{Disk, File};
 use bytes::Bytes;
 use kv::{KeyRange, Result};
+use std::cmp::Ordering as Order;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Verified blocks and indexes, by table and place; bounded in bytes.
 pub(crate) type Cache = quick_cache::sync::Cache<(u64, u64), Arc<Cached>, Weight, Mix>;
@@ -24,8 +26,17 @@ pub(crate) enum Cached {
 pub(crate) struct Directory {
     /// From the last key of each block to its place.
     index: Block,
+    /// The first bytes of those keys behind `prefix`, which they all begin with, in one piece of
+    /// memory: a search in the index itself would miss the processor's cache at every step.
+    heads: Vec<u128>,
+    /// Every [`STRIDE`]th of them: few enough, over all tables, to stay in the processor's cache.
+    strides: Vec<u128>,
+    prefix: Vec<u8>,
     filter: Vec<u8>,
 }
+
+/// Heads between two strides: four cache lines.
+const STRIDE: usize = 16;
 
 /// The place under which a directory is cached: no block begins there.
 const DIRECTORY: u64 = u64::MAX;
@@ -37,7 +48,7 @@ impl quick_cache::Weighter<(u64, u64), Arc<Cached>> for Weight {
     fn weight(&self, _: &(u64, u64), cached: &Arc<Cached>) -> u64 {
         let bytes = match &**cached {
             Cached::Block(block) => block.len(),
-            Cached::Directory(directory) => directory.index.len() + directory.filter.len(),
+            Cached::Directory(directory) => directory.len(),
         };
         // The entry itself, its links and the allocator's share.
         bytes as u64 + 160
@@ -76,7 +87,7 @@ impl Hasher for MixHasher {
 }
 
 /// A cache of about `bytes`.
-pub(crate) fn new_cache(bytes: usize) -> Cache {
+fn new_cache(bytes: usize) -> Cache {
     let items = bytes / (4 << 10);
     Cache::with(items.max(16), bytes as u64, Weight, Mix, Default::default())
 }
@@ -88,6 +99,50 @@ pub(crate) struct Table {
     /// Why the file cannot be read, when it cannot.
     file: std::result::Result<Arc<dyn File>, String>,
     cache: Arc<Cache>,
+    /// The directory, when there was room to keep it for good.
+    pinned: OnceLock<Arc<Cached>>,
+    pins: Arc<Pins>,
+}
+
+/// Room for directories that need not be looked for in the cache.
+#[derive(Debug)]
+pub(crate) struct Pins {
+    bytes: AtomicUsize,
+    bytes_max: usize,
+}
+
+impl Pins {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { bytes: AtomicUsize::new(0), bytes_max }
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let fits = |used: usize| used.checked_add(bytes).filter(|&sum| sum <= self.bytes_max);
+        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+    }
+}
+
+/// What all tables of a store share: a cache and room for directories.
+#[derive(Debug, Clone)]
+pub(crate) struct Memory {
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) pins: Arc<Pins>,
+}
+
+impl Memory {
+    pub(crate) fn new(cache_bytes: usize, pinned_bytes: usize) -> Self {
+        Self { cache: Arc::new(new_cache(cache_bytes)), pins: Arc::new(Pins::new(pinned_bytes)) }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        if let Some(cached) = self.pinned.get()
+            && let Cached::Directory(directory) = &**cached
+        {
+            self.pins.bytes.fetch_sub(directory.len(), Ordering::Relaxed);
+        }
+    }
 }
 
 impl std::fmt::Debug for Table {
@@ -98,18 +153,23 @@ impl std::fmt::Debug for Table {
 
 impl Table {
     /// A table that has just been written.
-    pub(crate) fn new(
+    pub(crate) fn new(info: TableInfo, file: Arc<dyn File>, store: u64, memory: &Memory) -> Self {
+        Self::with_file(info, Ok(file), store, memory)
+    }
+
+    fn with_file(
         info: TableInfo,
-        file: Arc<dyn File>,
+        file: std::result::Result<Arc<dyn File>, String>,
         store: u64,
-        cache: &Arc<Cache>,
+        memory: &Memory,
     ) -> Self {
-        Self { info, store, file: Ok(file), cache: Arc::clone(cache) }
+        let Memory { cache, pins } = memory.clone();
+        Self { info, store, file, cache, pinned: OnceLock::new(), pins }
     }
 
     /// A table that a manifest names. One whose file is lost or cut is kept as such: what it held
     /// cannot be read, and everything else can.
-    pub(crate) fn open(disk: &dyn Disk, info: TableInfo, store: u64, cache: &Arc<Cache>) -> Self {
+    pub(crate) fn open(disk: &dyn Disk, info: TableInfo, store: u64, memory: &Memory) -> Self {
         let name = name_of(info.id);
         let file = disk.open(&name).and_then(|file| Ok((file.len()?, file)));
         let file = match file {
@@ -117,7 +177,7 @@ impl Table {
             Ok((len, _)) => Err(format!("{name} has {len} bytes instead of {}", info.bytes)),
             Err(error) => Err(format!("cannot open {name}: {error}")),
         };
-        Self { info, store, file, cache: Arc::clone(cache) }
+        Self::with_file(info, file, store, memory)
     }
 
     pub(crate) fn name(&self) -> String {
@@ -134,7 +194,9 @@ impl Table {
         if offset.checked_add(len).is_none_or(|end| end > self.info.bytes) {
             return Err(corrupt(format!("{}: a place behind its end", self.name())));
         }
-        let mut bytes = vec![0; len as usize];
+        // Blocks are of about one size: rounded up, memory that held one fits the next.
+        let mut bytes = Vec::with_capacity((len as usize).next_multiple_of(1 << 10));
+        bytes.resize(len as usize, 0);
         file.read_at(&mut bytes, offset)
             .map_err(|error| io_error(format!("cannot read {}", self.name()), error))?;
         Ok(bytes)
@@ -146,6 +208,13 @@ impl Table {
 
     /// The index and filter.
     pub(crate) fn directory(&self) -> Result<Arc<Cached>> {
+        if let Some(cached) = self.pinned.get() {
+            return Ok(Arc::clone(cached));
+        }
+        self.load_directory()
+    }
+
+    fn load_directory(&self) -> Result<Arc<Cached>> {
         let key = (self.info.id, DIRECTORY);
         if let Some(cached) = self.cache.get(&key) {
             return Ok(cached);
@@ -163,48 +232,65 @@ impl Table {
         if Footer::filter_hash(self.store, self.info.id, &filter) != footer.filter_hash {
             return Err(self.damaged(footer.filter_at));
         }
-        let cached = Arc::new(Cached::Directory(Directory { index, filter }));
-        self.cache.insert(key, Arc::clone(&cached));
+        let directory = Directory::new(index, filter);
+        let bytes = directory.len();
+        let cached = Arc::new(Cached::Directory(directory));
+        if self.pins.take(bytes) {
+            if self.pinned.set(Arc::clone(&cached)).is_err() {
+                // Somebody else was faster.
+                self.pins.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            }
+        } else {
+            self.cache.insert(key, Arc::clone(&cached));
+        }
         Ok(cached)
     }
 
     /// The block at place `index` of the directory.
-    pub(crate) fn block(&self, directory: &Directory, index: usize, keep: bool) -> Result<Block> {
+    pub(crate) fn block(
+        &self,
+        directory: &Directory,
+        index: usize,
+        keep: bool,
+    ) -> Result<Arc<Cached>> {
         let place = directory.index.value(index).and_then(|place| {
             let mut reader = crate::codec::Reader(place);
             Some((reader.u64()?, reader.u32()?))
         });
         let (offset, len) =
             place.ok_or_else(|| corrupt(format!("{}: its index is broken", self.name())))?;
-        if let Some(cached) = self.cache.get(&(self.info.id, offset))
-            && let Cached::Block(block) = &*cached
-        {
-            return Ok(block.clone());
+        if let Some(cached) = self.cache.get(&(self.info.id, offset)) {
+            return Ok(cached);
         }
         let bytes = self.read(offset, len.into())?;
         let seed = block_seed(self.store, self.info.id, offset);
         let block = Block::open(bytes, seed).ok_or_else(|| self.damaged(offset))?;
+        let cached = Arc::new(Cached::Block(block));
         if keep {
-            let cached = Arc::new(Cached::Block(block.clone()));
-            self.cache.insert((self.info.id, offset), cached);
+            self.cache.insert((self.info.id, offset), Arc::clone(&cached));
         }
-        Ok(block)
+        Ok(cached)
     }
 
     /// What the table says of a key: nothing, that it is gone, or its value.
     pub(crate) fn get(&self, key: &[u8], hash: u64) -> Result<Option<Option<Bytes>>> {
-        let cached = self.directory()?;
-        let Cached::Directory(directory) = &*cached else {
-            return Ok(None);
-        };
+        match self.pinned.get() {
+            Some(cached) => self.get_by(cached, key, hash),
+            None => self.get_by(&*self.load_directory()?, key, hash),
+        }
+    }
+
+    fn get_by(&self, cached: &Cached, key: &[u8], hash: u64) -> Result<Option<Option<Bytes>>> {
+        let Cached::Directory(directory) = cached else { return Ok(None) };
         if !bloom::may_contain(&directory.filter, hash) {
             return Ok(None);
         }
-        let index = directory.index.lower_bound(key);
-        if index >= directory.index.count() {
+        let index = directory.block_for(key);
+        if index >= directory.blocks() {
             return Ok(None);
         }
-        let block = self.block(directory, index, true)?;
+        let cached = self.block(directory, index, true)?;
+        let Cached::Block(block) = &*cached else { return Ok(None) };
         let at = block.lower_bound(key);
         if at >= block.count() || block.key(at) != key {
             return Ok(None);
@@ -223,18 +309,56 @@ pub(crate) fn key_hash(key: &[u8]) -> u64 {
     bloom::hash(key)
 }
 
+/// The first 16 bytes of a key as a number that orders as they do.
+fn head(bytes: &[u8]) -> u128 {
+    let mut whole = [0; 16];
+    let len = bytes.len().min(16);
+    whole[..len].copy_from_slice(&bytes[..len]);
+    u128::from_be_bytes(whole)
+}
+
 impl Directory {
+    fn new(index: Block, filter: Vec<u8>) -> Self {
+        let count = index.count();
+        let mut prefix = Vec::new();
+        if count > 0 {
+            let (first, last) = (index.key(0), index.key(count - 1));
+            let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+            prefix = first[..common].to_vec();
+        }
+        let heads = (0..count)
+            .map(|at| head(index.key(at).get(prefix.len()..).unwrap_or_default()))
+            .collect::<Vec<u128>>();
+        let strides = heads.iter().copied().step_by(STRIDE).collect();
+        Self { index, heads, strides, prefix, filter }
+    }
+
+    /// Memory that it takes.
+    fn len(&self) -> usize {
+        self.index.len() + self.filter.len() + 17 * self.heads.len()
+    }
+
     pub(crate) fn blocks(&self) -> usize {
         self.index.count()
     }
 
     /// The first block that may hold `key` or something behind it.
     pub(crate) fn block_for(&self, key: &[u8]) -> usize {
-        self.index.lower_bound(key)
+        let len = key.len().min(self.prefix.len());
+        match key[..len].cmp(&self.prefix[..len]) {
+            Order::Less => 0,
+            Order::Greater => self.heads.len(),
+            // Shorter than the prefix that all keys have: below all of them.
+            Order::Equal if key.len() < self.prefix.len() => 0,
+            Order::Equal => {
+                let wanted = head(&key[len..]);
+                let stride = self.strides.partition_point(|&head| head < wanted);
+                let from = stride.saturating_sub(1) * STRIDE;
+                let to = self.heads.len().min(stride * STRIDE);
+                let low = from + self.heads[from..to].partition_point(|&head| head < wanted);
+                let same = self.heads[low..].partition_point(|&head| head == wanted);
+                self.index.lower_bound_in(key, low, low + same)
+            }
+        }
     }
-}
-
-/// An entry of a block.
-pub(crate) fn entry(block: &Block, index: usize) -> (&[u8], Value<'_>) {
-    (block.key(index), block.value(index))
 }

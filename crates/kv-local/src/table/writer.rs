@@ -1,13 +1,14 @@
 //! Writing a table: blocks, then their index and filter, then a footer that says where those are.
 
-use super::block::{Builder, Value};
+use super::block::{Builder, Value, entry_bytes};
 use super::{FOOTER_BYTES, Footer, TableInfo, block_seed, bloom, name_of};
 use crate::error::io_error;
 use base::{Disk, File};
 use kv::{Key, Result};
 use std::sync::Arc;
 
-/// A block is closed when it is this long.
+/// A block is at most this long, unless one entry alone is longer: one size for almost all blocks
+/// lets memory that held one hold the next.
 const BLOCK_BYTES: usize = 4 << 10;
 /// Bytes are handed to the disk in pieces of about this.
 const WRITE_BYTES: usize = 512 << 10;
@@ -63,11 +64,12 @@ impl Writer {
         if self.smallest.is_none() {
             self.smallest = Some(Key::new(key));
         }
-        self.block.push(key, value);
-        self.hashes.push(bloom::hash(key));
-        if self.block.len() >= BLOCK_BYTES {
+        let full = self.block.len() + entry_bytes(key, value) > BLOCK_BYTES;
+        if full && !self.block.is_empty() {
             self.end_block()?;
         }
+        self.block.push(key, value);
+        self.hashes.push(bloom::hash(key));
         Ok(())
     }
 

@@ -1,0 +1,4 @@
+//! See `kv_local::fuzzing::format`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kv_local::fuzzing::format(bytes));
