@@ -38,9 +38,5 @@ pub struct Native {
 
 impl Native {
     /// Everything.
-    pub const ALL: Native = Native {
-        delete_range: true,
-        atomics: true,
-        watch: true,
-    };
+    pub const ALL: Native = Native { delete_range: true, atomics: true, watch: true };
 }

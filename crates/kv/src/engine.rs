@@ -96,12 +96,7 @@ impl Query {
 
     /// All of `range`, in pages of the default size.
     pub fn new(range: KeyRange) -> Self {
-        Self {
-            range,
-            limit: usize::MAX,
-            bytes: Self::BYTES_DEFAULT,
-            reverse: false,
-        }
+        Self { range, limit: usize::MAX, bytes: Self::BYTES_DEFAULT, reverse: false }
     }
 
     /// At most `limit` entries.
@@ -118,9 +113,11 @@ impl Query {
         self
     }
 
-    /// Whether a page that holds `page` is full.
+    /// Whether a page that holds `page` is full. An empty one never is for its bytes: a reader that
+    /// gets no entry could not go on behind it.
     pub fn is_full(&self, page: &Page) -> bool {
-        page.len() >= self.limit || page.bytes() >= self.bytes.min(Page::BYTES_MAX)
+        page.len() >= self.limit
+            || (!page.is_empty() && page.bytes() >= self.bytes.min(Page::BYTES_MAX))
     }
 
     /// The part of the range behind the last entry of `page`: what the next page reads.
@@ -179,12 +176,12 @@ impl AtomicOp {
     pub fn apply(&self, old: Option<&[u8]>) -> Option<Bytes> {
         match self {
             AtomicOp::Add(by) => Some(number(old.map_or(0, read_number).wrapping_add(*by))),
-            AtomicOp::Max(other) => Some(number(
-                old.map_or(*other, |old| read_number(old).max(*other)),
-            )),
-            AtomicOp::CompareAndClear(expected) => old
-                .filter(|old| *old != &expected[..])
-                .map(Bytes::copy_from_slice),
+            AtomicOp::Max(other) => {
+                Some(number(old.map_or(*other, |old| read_number(old).max(*other))))
+            }
+            AtomicOp::CompareAndClear(expected) => {
+                old.filter(|old| *old != &expected[..]).map(Bytes::copy_from_slice)
+            }
         }
     }
 

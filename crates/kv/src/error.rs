@@ -33,10 +33,7 @@ pub enum ErrorKind {
 impl ErrorKind {
     /// Whether the same transaction, run again, may succeed with nobody's help.
     pub fn is_retryable(self) -> bool {
-        matches!(
-            self,
-            Self::Conflict | Self::Unknown | Self::Unavailable | Self::TooOld
-        )
+        matches!(self, Self::Conflict | Self::Unknown | Self::Unavailable | Self::TooOld)
     }
 }
 
@@ -51,11 +48,7 @@ pub struct Error {
 impl Error {
     /// An error with the words that people will read.
     pub fn new(kind: ErrorKind, context: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            kind,
-            context: context.into(),
-            source: None,
-        }
+        Self { kind, context: context.into(), source: None }
     }
 
     /// The same, caused by `source`.

@@ -35,10 +35,18 @@ impl Key {
 
     /// The least key above this one.
     pub fn successor(&self) -> Self {
-        let mut bytes = Vec::with_capacity(self.len() + 1);
-        bytes.extend_from_slice(self);
-        bytes.push(0);
-        Self::new(&bytes)
+        match &self.0 {
+            // Unused bytes are zero, so one more of them is the successor.
+            Repr::Inline(len, bytes) if usize::from(*len) < INLINE_BYTES => {
+                Key(Repr::Inline(len + 1, *bytes))
+            }
+            _ => {
+                let mut bytes = Vec::with_capacity(self.len() + 1);
+                bytes.extend_from_slice(self);
+                bytes.push(0);
+                Self::new(&bytes)
+            }
+        }
     }
 
     /// Bytes on the heap that belong to this key.
@@ -129,19 +137,13 @@ pub struct KeyRange {
 impl KeyRange {
     /// The keys in `start..end`; none when `end` is not above `start`.
     pub fn new(start: &[u8], end: &[u8]) -> Self {
-        Self {
-            start: Key::new(start),
-            end: Key::new(end),
-        }
+        Self { start: Key::new(start), end: Key::new(end) }
     }
 
     /// One key.
     pub fn point(key: &[u8]) -> Self {
         let start = Key::new(key);
-        Self {
-            end: start.successor(),
-            start,
-        }
+        Self { end: start.successor(), start }
     }
 
     /// All keys that begin with `prefix`. A prefix of nothing but 0xff bytes has no successor; its

@@ -6,6 +6,8 @@
 //! * [`Engine`] and [`Snapshot`]: what an engine implements, kept small. Reading one's own writes,
 //!   conflict ranges and limits are done once, in [`Txn`], never in an engine.
 //! * [`mem`]: the reference engine. [`sim`]: any engine with faults from a seed.
+//! * `conformance` (a feature): the suite that every engine passes, and with it
+//!   `history`, which checks that what really happened was serializable.
 //!
 //! # The model
 //!
@@ -29,6 +31,17 @@ mod writes;
 
 pub mod mem;
 pub mod sim;
+
+#[cfg(feature = "conformance")]
+#[allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "asserting is its purpose"
+)]
+pub mod conformance;
+#[cfg(feature = "conformance")]
+pub mod history;
 
 pub use capabilities::{Capabilities, Native};
 pub use engine::{AtomicOp, Commit, Durability, Engine, Op, Query, Snapshot, Version};

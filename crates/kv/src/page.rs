@@ -59,11 +59,7 @@ impl Page {
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> + ExactSizeIterator {
         (0..self.len()).map(|index| {
             let (key_end, value_end) = self.ends[index];
-            let start = if index == 0 {
-                0
-            } else {
-                self.ends[index - 1].1
-            };
+            let start = if index == 0 { 0 } else { self.ends[index - 1].1 };
             (
                 &self.bytes[start as usize..key_end as usize],
                 &self.bytes[key_end as usize..value_end as usize],

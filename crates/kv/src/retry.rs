@@ -32,9 +32,7 @@ impl Retry {
     /// How long to wait after try number `attempt` (from 1) failed: a random part of a bound that
     /// doubles, so that those who collided do not collide again.
     pub(crate) fn backoff(&self, attempt: u32, random: &dyn Random) -> Duration {
-        let doubled = self
-            .backoff_min
-            .saturating_mul(1 << attempt.saturating_sub(1).min(20));
+        let doubled = self.backoff_min.saturating_mul(1 << attempt.saturating_sub(1).min(20));
         let bound = doubled.min(self.backoff_max).as_nanos() as u64;
         Duration::from_nanos(random.below(bound.saturating_add(1)))
     }
@@ -64,15 +62,7 @@ impl Failure for Error {
 /// What the loop says when it gives up.
 pub(crate) fn gave_up(last: Error, attempts: u32, maybe_committed: bool) -> Error {
     // An earlier try may have committed, whatever the last one says.
-    let kind = if maybe_committed {
-        ErrorKind::Unknown
-    } else {
-        last.kind()
-    };
-    let outcome = if maybe_committed {
-        ", one of which may have committed"
-    } else {
-        ""
-    };
+    let kind = if maybe_committed { ErrorKind::Unknown } else { last.kind() };
+    let outcome = if maybe_committed { ", one of which may have committed" } else { "" };
     Error::new(kind, format!("gave up after {attempts} attempts{outcome}")).caused_by(last)
 }

@@ -180,10 +180,7 @@ impl Shared {
 
     fn unavailable(&self) -> Result<()> {
         if self.strikes(|faults| faults.unavailable) {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
-                "simulated: the engine did not answer",
-            ));
+            return Err(Error::new(ErrorKind::Unavailable, "simulated: the engine did not answer"));
         }
         Ok(())
     }
@@ -214,10 +211,7 @@ impl Shared {
 }
 
 fn unknown() -> Error {
-    Error::new(
-        ErrorKind::Unknown,
-        "simulated: the answer to the commit was lost",
-    )
+    Error::new(ErrorKind::Unknown, "simulated: the answer to the commit was lost")
 }
 
 impl Engine for Sim {
@@ -229,18 +223,10 @@ impl Engine for Sim {
         let shared = Arc::clone(&self.0);
         let wrap = |shared: Arc<Shared>, inner| -> Box<dyn Snapshot> {
             let born = shared.clock.now();
-            Box::new(SimSnapshot {
-                shared,
-                inner,
-                born,
-            })
+            Box::new(SimSnapshot { shared, inner, born })
         };
         if self.is_calm() {
-            return self
-                .0
-                .inner
-                .snapshot()
-                .map(move |inner| Ok(wrap(shared, inner?)));
+            return self.0.inner.snapshot().map(move |inner| Ok(wrap(shared, inner?)));
         }
         Fut::later(async move {
             shared.delay().await;
@@ -257,11 +243,7 @@ impl Engine for Sim {
                 "another engine's snapshot",
             )));
         };
-        let SimSnapshot {
-            shared,
-            inner,
-            born,
-        } = *snapshot;
+        let SimSnapshot { shared, inner, born } = *snapshot;
         if let Err(error) = shared.check_age(born) {
             return Fut::ready(Err(error));
         }

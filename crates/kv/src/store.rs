@@ -1,9 +1,12 @@
 //! The handle that the layers above hold, and the one retry loop.
 
 use crate::retry::gave_up;
-use crate::{Attempt, Capabilities, Durability, Engine, Failure, Fut, Result, Retry, Txn, Version};
+use crate::{
+    Attempt, Capabilities, Durability, Engine, ErrorKind, Failure, Fut, Result, Retry, Txn, Version,
+};
 use base::{Clock, Random};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A store: an engine, and what the retry loop needs. Clones share the engine.
 #[derive(Debug, Clone)]
@@ -26,12 +29,7 @@ pub struct Committed<T> {
 impl Store {
     /// A store on `engine`.
     pub fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
-        Self {
-            engine,
-            clock,
-            random,
-            retry: Retry::default(),
-        }
+        Self { engine, clock, random, retry: Retry::default() }
     }
 
     /// The same store with other bounds for retries.
@@ -54,9 +52,7 @@ impl Store {
     /// Starts a transaction that sees every commit that has returned.
     pub fn begin(&self) -> Fut<'static, Result<Txn>> {
         let engine = Arc::clone(&self.engine);
-        self.engine
-            .snapshot()
-            .map(move |snapshot| Ok(Txn::new(engine, snapshot?)))
+        self.engine.snapshot().map(move |snapshot| Ok(Txn::new(engine, snapshot?)))
     }
 
     /// Makes every commit that has returned survive the loss of power.
@@ -72,42 +68,40 @@ impl Store {
     /// After an unknown outcome the body is told so, and must find out what happened from what it
     /// reads. When the loop gives up after one, the error is [`ErrorKind::Unknown`].
     ///
-    /// [`ErrorKind::Unknown`]: crate::ErrorKind::Unknown
+    /// The future can move between threads when the body owns what it uses (`async move`). A body
+    /// that borrows keeps it on one thread: see [`transact_send`](Self::transact_send).
     pub async fn transact<T, E: Failure>(
         &self,
         durability: Durability,
         mut body: impl AsyncFnMut(&mut Txn, Attempt) -> Result<T, E>,
     ) -> Result<Committed<T>, E> {
-        let start = self.clock.now();
-        let mut attempt = Attempt {
-            number: 1,
-            maybe_committed: false,
-        };
+        let mut tries = Tries::new(self);
         loop {
-            let failure = match self.attempt(durability, attempt, &mut body).await {
+            match self.attempt(durability, tries.attempt, &mut body).await {
                 Ok(committed) => return Ok(committed),
-                Err(failure) => failure,
-            };
-            let Some(error) = failure.store_error() else {
-                return Err(failure);
-            };
-            if !error.kind().is_retryable() {
-                if attempt.maybe_committed {
-                    return Err(gave_up(error.clone(), attempt.number, true).into());
-                }
-                return Err(failure);
+                Err(failure) => tries.again(failure)?,
             }
-            attempt.maybe_committed |= error.kind() == crate::ErrorKind::Unknown;
-            let pause = self.retry.backoff(attempt.number, &*self.random);
-            let late = self.clock.now().saturating_add(pause) > start + self.retry.deadline;
-            if attempt.number >= self.retry.attempts_max || late {
-                return Err(gave_up(error.clone(), attempt.number, attempt.maybe_committed).into());
+            tries.pause().await;
+        }
+    }
+
+    /// The same as [`transact`](Self::transact) with a body that takes the transaction and gives it
+    /// back, so that the future can move between threads although the body borrows.
+    ///
+    /// It exists because the compiler cannot yet prove that of an async closure with borrowed
+    /// captures: the closure's future is of another type for each lifetime of its argument.
+    pub async fn transact_send<T, E: Failure, F: Future<Output = Result<(Txn, T), E>>>(
+        &self,
+        durability: Durability,
+        mut body: impl FnMut(Txn, Attempt) -> F,
+    ) -> Result<Committed<T>, E> {
+        let mut tries = Tries::new(self);
+        loop {
+            match self.attempt_send(durability, tries.attempt, &mut body).await {
+                Ok(committed) => return Ok(committed),
+                Err(failure) => tries.again(failure)?,
             }
-            // A first conflict is usually over by now: only waits that matter are worth a timer.
-            if attempt.number > 1 || error.kind() != crate::ErrorKind::Conflict {
-                self.clock.sleep(pause).await;
-            }
-            attempt.number += 1;
+            tries.pause().await;
         }
     }
 
@@ -121,5 +115,68 @@ impl Store {
         let value = body(&mut txn, attempt).await?;
         let version = txn.commit(durability).await?;
         Ok(Committed { value, version })
+    }
+
+    async fn attempt_send<T, E: Failure, F: Future<Output = Result<(Txn, T), E>>>(
+        &self,
+        durability: Durability,
+        attempt: Attempt,
+        body: &mut impl FnMut(Txn, Attempt) -> F,
+    ) -> Result<Committed<T>, E> {
+        let txn = self.begin().await?;
+        let (txn, value) = body(txn, attempt).await?;
+        let version = txn.commit(durability).await?;
+        Ok(Committed { value, version })
+    }
+}
+
+/// Where the retry loop is.
+struct Tries<'a> {
+    store: &'a Store,
+    start: Duration,
+    attempt: Attempt,
+    pause: Duration,
+}
+
+impl<'a> Tries<'a> {
+    fn new(store: &'a Store) -> Self {
+        Self {
+            store,
+            start: store.clock.now(),
+            attempt: Attempt { number: 1, maybe_committed: false },
+            pause: Duration::ZERO,
+        }
+    }
+
+    /// Takes note of a failed try. Ok when there is to be another, after the pause.
+    fn again<E: Failure>(&mut self, failure: E) -> Result<(), E> {
+        let Self { store, attempt, .. } = self;
+        let Some(error) = failure.store_error() else {
+            return Err(failure);
+        };
+        if !error.kind().is_retryable() {
+            if attempt.maybe_committed {
+                return Err(gave_up(error.clone(), attempt.number, true).into());
+            }
+            return Err(failure);
+        }
+        attempt.maybe_committed |= error.kind() == ErrorKind::Unknown;
+        let pause = store.retry.backoff(attempt.number, &*store.random);
+        let deadline = self.start.saturating_add(store.retry.deadline);
+        let late = store.clock.now().saturating_add(pause) > deadline;
+        if attempt.number >= store.retry.attempts_max || late {
+            return Err(gave_up(error.clone(), attempt.number, attempt.maybe_committed).into());
+        }
+        // A first conflict is usually over by now: only waits that matter are worth a timer.
+        let at_once = attempt.number == 1 && error.kind() == ErrorKind::Conflict;
+        self.pause = if at_once { Duration::ZERO } else { pause };
+        attempt.number += 1;
+        Ok(())
+    }
+
+    async fn pause(&self) {
+        if !self.pause.is_zero() {
+            self.store.clock.sleep(self.pause).await;
+        }
     }
 }

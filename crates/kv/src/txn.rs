@@ -107,15 +107,13 @@ impl Txn {
     /// [`Page::more`], at the end of the range. What counts as read is the range up to the last
     /// entry returned, or all of it at its end.
     pub fn range<'a>(&'a mut self, query: &'a Query, read: Read) -> Fut<'a, Result<Page>> {
+        if let Err(error) = self.check_range(&query.range) {
+            return Fut::ready(Err(error));
+        }
         if query.range.is_empty() || query.limit == 0 {
             return Fut::ready(Ok(Page::new()));
         }
-        let Self {
-            snapshot,
-            writes,
-            read_conflicts,
-            ..
-        } = self;
+        let Self { snapshot, writes, read_conflicts, .. } = self;
         let conflicts = (read == Read::Serializable).then_some(read_conflicts);
         if !writes.touches(&query.range) {
             return snapshot.range(query).map(move |page| {
@@ -215,14 +213,7 @@ impl Txn {
     /// Checks and applies the transaction, and returns its version. One that wrote nothing returns
     /// the version that it read.
     pub fn commit(self, durability: Durability) -> Fut<'static, Result<Version>> {
-        let Self {
-            engine,
-            snapshot,
-            writes,
-            read_conflicts,
-            write_conflicts,
-            ..
-        } = self;
+        let Self { engine, snapshot, writes, read_conflicts, write_conflicts, .. } = self;
         if writes.is_empty() && write_conflicts.is_empty() {
             let at = snapshot.version();
             drop(snapshot);
@@ -243,10 +234,7 @@ impl Txn {
     fn check_key(&self, key: &[u8]) -> Result<()> {
         let bound = self.engine.capabilities().key_bytes_max;
         match key.first() {
-            None => Err(Error::new(
-                ErrorKind::Unsupported,
-                "a key must not be empty",
-            )),
+            None => Err(Error::new(ErrorKind::Unsupported, "a key must not be empty")),
             Some(0xff) => Err(Error::new(
                 ErrorKind::Unsupported,
                 "a key must not begin with the byte 0xff, which engines keep for themselves",
@@ -280,10 +268,7 @@ impl Txn {
 
     fn count(&mut self, ops: usize, bytes: usize) -> Result<()> {
         let bounds = self.engine.capabilities();
-        let (ops, bytes) = (
-            self.ops.saturating_add(ops),
-            self.bytes.saturating_add(bytes),
-        );
+        let (ops, bytes) = (self.ops.saturating_add(ops), self.bytes.saturating_add(bytes));
         if ops > bounds.txn_ops_max {
             return Err(Error::new(
                 ErrorKind::TooLarge,
@@ -302,10 +287,7 @@ impl Txn {
 }
 
 fn too_large(what: &str, bytes: usize, bound: usize) -> Error {
-    Error::new(
-        ErrorKind::TooLarge,
-        format!("{what} of {bytes} bytes is over {bound}, the bound"),
-    )
+    Error::new(ErrorKind::TooLarge, format!("{what} of {bytes} bytes is over {bound}, the bound"))
 }
 
 /// Adds a range, joined with the last one when it goes on where that ended.

@@ -16,11 +16,7 @@ pub struct Watch(Kind);
 
 enum Kind {
     /// An entry of a table, taken out when it is dropped.
-    Entry {
-        state: Arc<Mutex<State>>,
-        table: Arc<Table>,
-        key: Key,
-    },
+    Entry { state: Arc<Mutex<State>>, table: Arc<Table>, key: Key },
     /// Whatever an engine waits for.
     Other(Pin<Box<dyn Future<Output = Result<()>> + Send>>),
 }
@@ -105,8 +101,7 @@ impl Table {
         if let Some(states) = keys.get_mut(key) {
             let before = states.len();
             states.retain(|other| !Arc::ptr_eq(other, state));
-            self.count
-                .fetch_sub(before - states.len(), Ordering::SeqCst);
+            self.count.fetch_sub(before - states.len(), Ordering::SeqCst);
             if states.is_empty() {
                 keys.remove(key);
             }
@@ -120,16 +115,10 @@ impl WatchTable {
     pub fn add(&self, key: &Key) -> Watch {
         let state = Arc::new(Mutex::new(State::default()));
         let mut keys = self.0.keys.lock();
-        keys.entry(key.clone())
-            .or_default()
-            .push(Arc::clone(&state));
+        keys.entry(key.clone()).or_default().push(Arc::clone(&state));
         self.0.count.fetch_add(1, Ordering::SeqCst);
         drop(keys);
-        Watch(Kind::Entry {
-            state,
-            table: Arc::clone(&self.0),
-            key: key.clone(),
-        })
+        Watch(Kind::Entry { state, table: Arc::clone(&self.0), key: key.clone() })
     }
 
     /// Whether nobody watches anything.
@@ -145,10 +134,7 @@ impl WatchTable {
         let bounds = (Bound::Included(&*range.start), Bound::Excluded(&*range.end));
         let mut fired = Vec::new();
         let mut keys = self.0.keys.lock();
-        let hit: Vec<Key> = keys
-            .range::<[u8], _>(bounds)
-            .map(|(key, _)| key.clone())
-            .collect();
+        let hit: Vec<Key> = keys.range::<[u8], _>(bounds).map(|(key, _)| key.clone()).collect();
         for key in hit {
             fired.append(&mut keys.remove(&key).unwrap_or_default());
         }
@@ -170,13 +156,14 @@ impl WatchTable {
 
     /// Ends all watches: the store is closed.
     pub fn close(&self) {
-        let keys = std::mem::take(&mut *self.0.keys.lock());
-        self.0.count.store(0, Ordering::SeqCst);
+        let keys = {
+            let mut keys = self.0.keys.lock();
+            // Under the lock: a watch that is added meanwhile must not be counted away.
+            self.0.count.store(0, Ordering::SeqCst);
+            std::mem::take(&mut *keys)
+        };
         for state in keys.into_values().flatten() {
-            settle(
-                &state,
-                Err(Error::new(ErrorKind::Closed, "the store was closed")),
-            );
+            settle(&state, Err(Error::new(ErrorKind::Closed, "the store was closed")));
         }
     }
 }

@@ -113,9 +113,7 @@ impl Writes {
     fn points_in(&self, range: &KeyRange) -> impl DoubleEndedIterator<Item = (&Key, &Write)> {
         let bounds = (Bound::Included(&*range.start), Bound::Excluded(&*range.end));
         let sane = !range.is_empty();
-        sane.then(|| self.points.range::<[u8], _>(bounds))
-            .into_iter()
-            .flatten()
+        sane.then(|| self.points.range::<[u8], _>(bounds)).into_iter().flatten()
     }
 
     /// Whether anything in `range` was written.
@@ -166,9 +164,7 @@ impl Writes {
             let Some((key, write)) = points.next() else {
                 return true;
             };
-            let old = entries
-                .next_if(|(other, _)| **other == **key)
-                .map(|(_, value)| value);
+            let old = entries.next_if(|(other, _)| **other == **key).map(|(_, value)| value);
             match write {
                 Write::Put(value) => page.push(key, value),
                 Write::Delete => {}

@@ -9,6 +9,7 @@
 //! big-endian, so heads order as keys do. They lie beside one another: most of a search stays in two
 //! or three cache lines.
 
+use super::pool::Buffer;
 use crate::codec::Reader;
 use base::checksum::hash64;
 use bytes::Bytes;
@@ -110,7 +111,7 @@ fn head(rest: &[u8]) -> u32 {
 /// A block that was read and verified.
 #[derive(Debug)]
 pub(crate) struct Block {
-    bytes: Bytes,
+    bytes: Buffer,
     count: usize,
     /// How many bytes all keys begin with.
     prefix: usize,
@@ -120,7 +121,8 @@ pub(crate) struct Block {
 
 impl Block {
     /// Verifies what was read; `None` when it is not what was written.
-    pub(crate) fn open(bytes: Vec<u8>, seed: u64) -> Option<Self> {
+    pub(crate) fn open(bytes: impl Into<Buffer>, seed: u64) -> Option<Self> {
+        let bytes = bytes.into();
         let body = bytes.len().checked_sub(HASH_BYTES)?;
         let stored = u64::from_le_bytes(bytes[body..].try_into().ok()?);
         if hash64(seed, &bytes[..body]) != stored {
@@ -131,12 +133,13 @@ impl Block {
 
     /// Reads the frame of a block whose hash is right. Its entries are looked at when they are asked
     /// for: one that lies outside, which no block that we wrote has, is empty.
-    pub(crate) fn parse(bytes: Vec<u8>) -> Option<Self> {
+    pub(crate) fn parse(bytes: impl Into<Buffer>) -> Option<Self> {
+        let bytes = bytes.into();
         let frame = bytes.len().checked_sub(HASH_BYTES + FRAME_BYTES)?;
         let mut reader = Reader(&bytes[frame..]);
         let (prefix, _, count) = (reader.u16()?, reader.u16()?, reader.u32()? as usize);
         let heads = frame.checked_sub(count.checked_mul(SLOT_BYTES)?)?;
-        Some(Self { bytes: bytes.into(), count, prefix: prefix.into(), heads })
+        Some(Self { bytes, count, prefix: prefix.into(), heads })
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -145,7 +148,7 @@ impl Block {
 
     /// Memory that it takes.
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.capacity()
     }
 
     fn number(&self, at: usize) -> u32 {
@@ -182,15 +185,9 @@ impl Block {
         (value != GONE).then(|| reader.bytes(value as usize).unwrap_or_default())
     }
 
-    /// The value at `index`, kept alive by itself.
+    /// A copy of the value at `index`: it must not keep its whole block in memory.
     pub(crate) fn value_owned(&self, index: usize) -> Option<Bytes> {
-        let value = self.value(index)?;
-        // A small value must not keep its whole block in memory.
-        if value.len() * 2 < self.bytes.len() {
-            Some(Bytes::copy_from_slice(value))
-        } else {
-            Some(self.bytes.slice_ref(value))
-        }
+        self.value(index).map(Bytes::copy_from_slice)
     }
 
     /// The index of the first key that is not below `key`.
@@ -213,10 +210,22 @@ impl Block {
             std::cmp::Ordering::Equal => {}
         }
         let wanted = head(&key[len..]);
-        let from = search(low, high, |index| self.head_at(index) < wanted);
+        let mut at = search(low, high, |index| self.head_at(index) < wanted);
         // Usually one head is like the wanted one, if any.
-        let to = search(from, high, |index| self.head_at(index) <= wanted);
-        search(from, to, |index| self.key(index) < key)
+        while at < high && self.head_at(at) == wanted && self.key(at) < key {
+            at += 1;
+        }
+        at
+    }
+
+    /// The index of `key`, when it is here. It then has the common prefix, so that need not be
+    /// compared, and the first entry need not be touched.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<usize> {
+        let wanted = head(key.get(self.prefix..)?);
+        let from = search(0, self.count, |index| self.head_at(index) < wanted);
+        (from..self.count)
+            .take_while(|&index| self.head_at(index) == wanted)
+            .find(|&index| self.key(index) == key)
     }
 }
 
@@ -272,6 +281,7 @@ mod tests {
                 probe.truncate(random.below(9) as usize);
                 let expected = keys.partition_point(|key| *key < probe);
                 assert_eq!(block.lower_bound(&probe), expected, "seed {seed} {probe:?}");
+                assert_eq!(block.find(&probe), keys.binary_search(&probe).ok(), "seed {seed}");
             }
         }
     }

@@ -3,6 +3,7 @@
 pub(crate) mod block;
 mod bloom;
 mod cursor;
+mod pool;
 mod reader;
 mod writer;
 

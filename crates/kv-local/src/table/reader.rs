@@ -1,6 +1,7 @@
 //! Reading a table, through a cache of verified blocks that all tables share.
 
 use super::block::Block;
+use super::pool::{Buffer, Pool};
 use super::{FOOTER_BYTES, Footer, TableInfo, block_seed, bloom, name_of};
 use crate::error::{corrupt, io_error};
 use base::{Disk, File};
@@ -32,7 +33,7 @@ pub(crate) struct Directory {
     /// Every [`STRIDE`]th of them: few enough, over all tables, to stay in the processor's cache.
     strides: Vec<u128>,
     prefix: Vec<u8>,
-    filter: Vec<u8>,
+    filter: Buffer,
 }
 
 /// Heads between two strides: four cache lines.
@@ -102,6 +103,7 @@ pub(crate) struct Table {
     /// The directory, when there was room to keep it for good.
     pinned: OnceLock<Arc<Cached>>,
     pins: Arc<Pins>,
+    pool: Arc<Pool>,
 }
 
 /// Room for directories that need not be looked for in the cache.
@@ -112,7 +114,7 @@ pub(crate) struct Pins {
 }
 
 impl Pins {
-    pub(crate) fn new(bytes_max: usize) -> Self {
+    fn new(bytes_max: usize) -> Self {
         Self { bytes: AtomicUsize::new(0), bytes_max }
     }
 
@@ -125,13 +127,18 @@ impl Pins {
 /// What all tables of a store share: a cache and room for directories.
 #[derive(Debug, Clone)]
 pub(crate) struct Memory {
-    pub(crate) cache: Arc<Cache>,
-    pub(crate) pins: Arc<Pins>,
+    cache: Arc<Cache>,
+    pins: Arc<Pins>,
+    pool: Arc<Pool>,
 }
 
 impl Memory {
     pub(crate) fn new(cache_bytes: usize, pinned_bytes: usize) -> Self {
-        Self { cache: Arc::new(new_cache(cache_bytes)), pins: Arc::new(Pins::new(pinned_bytes)) }
+        Self {
+            cache: Arc::new(new_cache(cache_bytes)),
+            pins: Arc::new(Pins::new(pinned_bytes)),
+            pool: Arc::default(),
+        }
     }
 }
 
@@ -163,8 +170,8 @@ impl Table {
         store: u64,
         memory: &Memory,
     ) -> Self {
-        let Memory { cache, pins } = memory.clone();
-        Self { info, store, file, cache, pinned: OnceLock::new(), pins }
+        let Memory { cache, pins, pool } = memory.clone();
+        Self { info, store, file, cache, pinned: OnceLock::new(), pins, pool }
     }
 
     /// A table that a manifest names. One whose file is lost or cut is kept as such: what it held
@@ -189,15 +196,13 @@ impl Table {
         self.info.smallest < range.end && range.start <= self.info.largest
     }
 
-    fn read(&self, offset: u64, len: u64) -> Result<Vec<u8>> {
+    fn read(&self, offset: u64, len: u64) -> Result<Buffer> {
         let file = self.file.as_ref().map_err(|why| corrupt(why.clone()))?;
         if offset.checked_add(len).is_none_or(|end| end > self.info.bytes) {
             return Err(corrupt(format!("{}: a place behind its end", self.name())));
         }
-        // Blocks are of about one size: rounded up, memory that held one fits the next.
-        let mut bytes = Vec::with_capacity((len as usize).next_multiple_of(1 << 10));
-        bytes.resize(len as usize, 0);
-        file.read_at(&mut bytes, offset)
+        let mut bytes = self.pool.take(len as usize);
+        file.read_at(bytes.as_mut(), offset)
             .map_err(|error| io_error(format!("cannot read {}", self.name()), error))?;
         Ok(bytes)
     }
@@ -291,11 +296,7 @@ impl Table {
         }
         let cached = self.block(directory, index, true)?;
         let Cached::Block(block) = &*cached else { return Ok(None) };
-        let at = block.lower_bound(key);
-        if at >= block.count() || block.key(at) != key {
-            return Ok(None);
-        }
-        Ok(Some(block.value_owned(at)))
+        Ok(block.find(key).map(|at| block.value_owned(at)))
     }
 
     /// Forgets what is cached of it.
@@ -318,7 +319,7 @@ fn head(bytes: &[u8]) -> u128 {
 }
 
 impl Directory {
-    fn new(index: Block, filter: Vec<u8>) -> Self {
+    fn new(index: Block, filter: Buffer) -> Self {
         let count = index.count();
         let mut prefix = Vec::new();
         if count > 0 {
@@ -356,7 +357,7 @@ impl Directory {
                 let from = stride.saturating_sub(1) * STRIDE;
                 let to = self.heads.len().min(stride * STRIDE);
                 let low = from + self.heads[from..to].partition_point(|&head| head < wanted);
-                let same = self.heads[low..].partition_point(|&head| head == wanted);
+                let same = self.heads[low..].iter().take_while(|&&head| head == wanted).count();
                 self.index.lower_bound_in(key, low, low + same)
             }
         }

@@ -1,0 +1,121 @@
+//! The command line, in words and as values.
+
+/// How to call it.
+pub const USAGE: &str = "\
+usage: sim <scenario> [--seeds N] [--start N]    run N seeds (1000), the first one --start (1)
+       sim <scenario> --seed N                   run one seed and print its trace and digest
+       sim help
+
+scenarios:
+  kv    the store contract: random transactions under faults, checked for strict serializability,
+        and waiting for a counter by watches";
+
+/// Seeds of a run when nothing else was said.
+const SEEDS_DEFAULT: u64 = 1_000;
+
+/// What to do.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Say how to call it.
+    Help,
+    /// Replay one seed.
+    One {
+        /// Of which scenario.
+        scenario: String,
+        /// Which.
+        seed: u64,
+    },
+    /// Run many seeds.
+    Many {
+        /// Of which scenario.
+        scenario: String,
+        /// The first.
+        start: u64,
+        /// How many.
+        seeds: u64,
+    },
+}
+
+/// Reads the arguments after the program's name. The error is for people.
+pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> {
+    let mut args = args.into_iter();
+    let scenario = match args.next() {
+        None => return Err("which scenario?".to_owned()),
+        Some(word) if ["help", "--help", "-h"].contains(&&*word) => return Ok(Command::Help),
+        Some(word) if word.starts_with('-') => {
+            return Err(format!("the scenario comes first, before {word}"));
+        }
+        Some(word) => word,
+    };
+    let (mut seeds, mut start, mut seed) = (None, None, None);
+    while let Some(option) = args.next() {
+        let place = match &*option {
+            "--seeds" => &mut seeds,
+            "--start" => &mut start,
+            "--seed" => &mut seed,
+            "--help" | "-h" => return Ok(Command::Help),
+            other => return Err(format!("there is no option {other}")),
+        };
+        let text = args.next().ok_or(format!("{option} needs a number"))?;
+        let number: u64 =
+            text.parse().map_err(|_| format!("{option} needs a number, and {text} is none"))?;
+        if place.replace(number).is_some() {
+            return Err(format!("{option} is there twice"));
+        }
+    }
+    match (seed, seeds.or(start)) {
+        (Some(_), Some(_)) => Err("--seed runs one: it goes with no other option".to_owned()),
+        (Some(seed), None) => Ok(Command::One { scenario, seed }),
+        (None, _) => {
+            let (start, seeds) = (start.unwrap_or(1), seeds.unwrap_or(SEEDS_DEFAULT));
+            if start.checked_add(seeds).is_none() {
+                return Err("--start and --seeds are over the last seed".to_owned());
+            }
+            Ok(Command::Many { scenario, start, seeds })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Command, String> {
+        parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn good_lines_are_understood() {
+        let many = |start, seeds| {
+            let scenario = "kv".to_owned();
+            Ok(Command::Many { scenario, start, seeds })
+        };
+        assert_eq!(parsed("kv"), many(1, SEEDS_DEFAULT));
+        assert_eq!(parsed("kv --seeds 7"), many(1, 7));
+        assert_eq!(parsed("kv --start 9 --seeds 7"), many(9, 7));
+        let scenario = "kv".to_owned();
+        assert_eq!(parsed("kv --seed 3"), Ok(Command::One { scenario, seed: 3 }));
+        for line in ["help", "--help", "-h", "kv --help"] {
+            assert_eq!(parsed(line), Ok(Command::Help));
+        }
+    }
+
+    #[test]
+    fn bad_lines_are_told() {
+        for (line, told) in [
+            ("", "which scenario"),
+            ("--seeds 7", "scenario comes first"),
+            ("kv --seeds", "needs a number"),
+            ("kv --seeds many", "many is none"),
+            ("kv --seeds -1", "-1 is none"),
+            ("kv --seeds 1 --seeds 2", "twice"),
+            ("kv --sedes 1", "no option --sedes"),
+            ("kv 7", "no option 7"),
+            ("kv --seed 1 --seeds 2", "no other option"),
+            ("kv --start 18446744073709551615 --seeds 2", "over the last"),
+        ] {
+            let error = parsed(line).unwrap_err();
+            assert!(error.contains(told), "{line}: {error}");
+        }
+    }
+}

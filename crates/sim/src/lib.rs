@@ -1,0 +1,14 @@
+//! Seeded simulations: one seed is one run, and the same seed is the same run, byte for byte.
+//!
+//! The rooms of this crate:
+//!
+//! * [`args`]: the command line.
+//! * [`seeds`]: runs one seed or many, counts failures, prints traces.
+//! * [`scenario`]: what a seed does, one module for each part of Seamount.
+//!
+//! To add a scenario: a module in [`scenario`] with a function from a seed to a [`seeds::Trial`], and
+//! a line in [`scenario::ALL`].
+
+pub mod args;
+pub mod scenario;
+pub mod seeds;

@@ -1,0 +1,44 @@
+//! The command: which seeds of which scenario to run. Ends with 0 when all passed, 1 when some
+//! failed, 2 when it was not understood.
+
+use sim::args::{self, Command};
+use sim::{scenario, seeds};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let command = args::parse(std::env::args().skip(1)).and_then(chosen);
+    let run = match command {
+        Ok(run) => run,
+        Err(message) => {
+            eprintln!("sim: {message}\n\n{}", args::USAGE);
+            return ExitCode::from(2);
+        }
+    };
+    let stdout = io::stdout();
+    match run(&mut stdout.lock()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("sim: cannot write the report: {error}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// Says whether all that was run has passed.
+type Run = Box<dyn FnOnce(&mut dyn Write) -> io::Result<bool>>;
+
+fn chosen(command: Command) -> Result<Run, String> {
+    Ok(match command {
+        Command::Help => Box::new(|out| writeln!(out, "{}", args::USAGE).map(|()| true)),
+        Command::One { scenario, seed } => {
+            let scenario = scenario::find(&scenario)?;
+            Box::new(move |out| seeds::replay(scenario, seed, out))
+        }
+        Command::Many { scenario, start, seeds } => {
+            let scenario = scenario::find(&scenario)?;
+            Box::new(move |out| Ok(seeds::run(scenario, start, seeds, out)?.failed.is_empty()))
+        }
+    })
+}
