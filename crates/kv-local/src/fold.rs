@@ -17,6 +17,8 @@ const LEVEL0_TABLES_MAX: usize = 12;
 impl Shared {
     /// Writes the frozen layer to a table. False when there is none.
     pub(crate) fn fold(&self) -> Result<bool> {
+        // Two at once would fold one layer twice, and put the older table over newer ones.
+        let _alone = self.folds.lock();
         let (frozen, levels) = {
             let visible = self.visible.lock();
             let Some(frozen) = visible.frozen.clone() else {

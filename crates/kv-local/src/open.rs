@@ -108,6 +108,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, random: &dyn Random, options: Options) -
         watches: WatchTable::default(),
         snapshots: Snapshots::default(),
         work: Work::default(),
+        folds: Mutex::new(()),
         merges: Mutex::new(0),
         merges_done: AtomicU64::new(0),
         disk,

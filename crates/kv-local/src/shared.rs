@@ -1,7 +1,8 @@
 //! What the parts of an open store share, and in which order they lock it.
 //!
-//! Locks are taken in this order: `queue` alone; `pipeline`, then `visible`; `catalog`, then
-//! `visible`. `visible` is held for microseconds, never across I/O.
+//! Locks are taken in this order: `folds`, `merges`, `pipeline`, `catalog`, `visible`.
+//! `queue` and the locks of snapshots, watches and syncs are taken last and alone. `visible` is held
+//! for microseconds, never across I/O.
 
 use crate::commit::{Pipeline, Request};
 use crate::levels::{Levels, Manifest, Output, StoreError};
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) watches: WatchTable,
     pub(crate) snapshots: Snapshots,
     pub(crate) work: Work,
+    /// Held while a layer is folded.
+    pub(crate) folds: Mutex<()>,
     /// Held while tables are merged; counts how often, which spreads merges over the keys.
     pub(crate) merges: Mutex<u64>,
     pub(crate) merges_done: AtomicU64,

@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod conformance;
 mod cuts;
 mod faults;
 mod life;

@@ -134,3 +134,22 @@ fn watches_fire_early_and_late() {
     }
     assert!(early > 10 && on_time > 10 && late > 10, "{early} {on_time} {late}");
 }
+
+#[test]
+fn a_faulty_engine_still_tells_of_a_change_since_the_snapshot() {
+    // Faults that never strike: the way of the injector, and nothing in it.
+    let faults = Faults { conflict: u64::MAX, ..Faults::NONE };
+    let store = store(Sim::new(Arc::new(Mem::new()), SimClock::new(), 1, faults));
+    for gone in [false, true] {
+        let mut old = block_on(store.begin()).unwrap();
+        let mut txn = block_on(store.begin()).unwrap();
+        txn.add(b"k", 1).unwrap();
+        block_on(txn.commit(Durability::Process)).unwrap();
+        let call = old.watch(b"k");
+        if gone {
+            drop(old);
+        }
+        let mut watch = block_on(call).unwrap();
+        assert!(!is_pending(&mut watch), "the change was before the watch");
+    }
+}

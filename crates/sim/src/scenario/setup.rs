@@ -1,9 +1,10 @@
 //! What a seed decides before anything runs: which engine, with which bounds, which faults.
 
-use base::{Random, SeededRandom, SimClock};
+use base::{Random, SeededRandom, SimClock, SimDisk};
 use kv::mem::Mem;
 use kv::sim::{Faults, Sim, bounds_like_etcd, bounds_like_foundationdb, bounds_tight};
 use kv::{Capabilities, Engine};
+use kv_local::{Local, Options};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,17 +14,28 @@ use std::time::Duration;
 pub enum Inner {
     /// The reference engine.
     Mem,
+    /// The embedded engine on a simulated disk, doing the work of its threads in place. Its layers
+    /// are so small that a run folds and merges many times.
+    Local,
 }
 
 impl Inner {
     /// Those that a seed chooses from.
-    pub const ALL: &[Inner] = &[Inner::Mem];
+    pub const ALL: &[Inner] = &[Inner::Mem, Inner::Local];
 
-    /// A new, empty engine. `seed` is for an engine that has choices of its own, and `clock` for one
-    /// that waits.
-    fn open(self, _seed: u64, _clock: &SimClock) -> Result<Arc<dyn Engine>, String> {
+    /// A new, empty engine. `seed` is for one that has choices of its own.
+    fn open(self, seed: u64) -> Result<Arc<dyn Engine>, String> {
         match self {
             Inner::Mem => Ok(Arc::new(Mem::new())),
+            Inner::Local => {
+                let random = SeededRandom::new(seed);
+                let options = Options {
+                    memory_bytes: 40_000 + random.below(200_000) as usize,
+                    level_scale: 1 << 14,
+                };
+                let local = Local::open(Arc::new(SimDisk::new()), None, &random, options);
+                Ok(Arc::new(local.map_err(|error| error.to_string())?))
+            }
         }
     }
 }
@@ -81,7 +93,7 @@ impl Setup {
 
     /// A new, empty engine like this, on `clock`.
     pub fn open(&self, clock: &SimClock, seed: u64) -> Result<Sim, String> {
-        let inner = self.inner.open(seed, clock)?;
+        let inner = self.inner.open(seed)?;
         let bounds = self.bounds.of(inner.capabilities());
         Ok(Sim::with_bounds(inner, clock.clone(), seed, self.faults, bounds))
     }
