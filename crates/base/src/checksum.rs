@@ -5,11 +5,13 @@
 //! * [`hash64`] guards what lies at rest for years: table blocks, manifests, superblocks.
 
 /// CRC-32 (IEEE) of `bytes`.
+#[inline]
 pub fn crc32(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
 
 /// 64-bit XXH3 of `bytes`; `seed` binds the sum to a place, so that bytes moved elsewhere fail.
+#[inline]
 pub fn hash64(seed: u64, bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(bytes, seed)
 }

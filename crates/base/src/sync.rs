@@ -7,9 +7,29 @@ use std::sync::{MutexGuard, PoisonError, TryLockError};
 #[derive(Debug, Default)]
 pub struct Mutex<T>(std::sync::Mutex<T>);
 
-/// How long [`Mutex::lock_soon`] spins before it sleeps. Waking a sleeper on another CPU costs
-/// tens of microseconds; the sections that use this hold for a few.
-const SPINS: u32 = 2_000;
+/// Waiting for something that takes microseconds. Waking a sleeper on another CPU costs tens of
+/// them, so it spins first; then whoever is waited for may have lost its CPU, so it gives way.
+#[derive(Debug, Default)]
+pub struct Backoff(u32);
+
+impl Backoff {
+    const SPINS: u32 = 800;
+    const YIELDS: u32 = 16;
+
+    /// Waits a little. False when it is time to sleep instead.
+    pub fn wait(&mut self) -> bool {
+        self.0 += 1;
+        if self.0 <= Self::SPINS {
+            std::hint::spin_loop();
+            return true;
+        }
+        if self.0 <= Self::SPINS + Self::YIELDS {
+            std::thread::yield_now();
+            return true;
+        }
+        false
+    }
+}
 
 impl<T> Mutex<T> {
     /// Wraps `value`.
@@ -33,13 +53,15 @@ impl<T> Mutex<T> {
 
     /// Locks, spinning first, for sections that are held for microseconds.
     pub fn lock_soon(&self) -> MutexGuard<'_, T> {
-        for _ in 0..SPINS {
+        let mut backoff = Backoff::default();
+        loop {
             if let Some(guard) = self.try_lock() {
                 return guard;
             }
-            std::hint::spin_loop();
+            if !backoff.wait() {
+                return self.lock();
+            }
         }
-        self.lock()
     }
 
     /// The value, when nobody shares the lock.

@@ -4,16 +4,13 @@ use crate::error::io_error;
 use crate::log::record::Change;
 use crate::log::{AppendError, Log, record};
 use crate::overlay::{Found, Overlay};
-use crate::shared::{Frozen, Shared};
-use crate::view::View;
-use base::sync::Mutex;
+use crate::shared::{Frozen, Shared, Visible};
+use base::sync::{Backoff, Mutex};
 use bytes::Bytes;
 use kv::{Commit, Error, ErrorKind, KeyRange, Op, Result, Version};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard};
 
-/// How often a waiting commit looks whether it is done before it sleeps.
-const SPINS: u32 = 4_000;
 /// Longest batch: bounds the work that one thread does for others.
 const BATCH_MAX: usize = 64;
 
@@ -75,15 +72,16 @@ impl Shared {
             done: AtomicBool::new(false),
         });
         self.queue.lock().push(Arc::clone(&request));
-        for _ in 0..SPINS {
+        let mut backoff = Backoff::default();
+        loop {
             if request.done.load(Ordering::Acquire) {
                 return request.take();
             }
             if let Some(mut pipeline) = self.pipeline.try_lock() {
                 self.run(&mut pipeline, None, &self.take_queue());
-                continue;
+            } else if !backoff.wait() {
+                break;
             }
-            std::hint::spin_loop();
         }
         while !request.done.load(Ordering::Acquire) {
             let mut pipeline = self.pipeline.lock();
@@ -99,7 +97,10 @@ impl Shared {
     }
 
     fn take_queue(&self) -> Vec<Arc<Request>> {
-        let mut queue = self.queue.lock();
+        let mut queue = self.queue.lock_soon();
+        if queue.is_empty() {
+            return Vec::new();
+        }
         let batch = queue.len().min(BATCH_MAX);
         let rest = queue.split_off(batch);
         std::mem::replace(&mut *queue, rest)
@@ -186,13 +187,14 @@ impl Shared {
     ) -> (Vec<Outcome>, Vec<Accepted>) {
         pipeline.buffer.clear();
         let single = tasks.len() == 1;
-        let mut batch = Batch { view: None, scratch: Overlay::default() };
-        let mut next = self.visible.lock_soon().version + 1;
         let mut accepted = Vec::with_capacity(tasks.len());
         let mut outcomes = Vec::with_capacity(tasks.len());
+        let mut batch = Batch::new(self);
+        let mut next = batch.visible().version + 1;
         for task in tasks {
-            let outcome =
-                self.check(&task, &batch).and_then(|()| batch.resolve(self, task.commit.ops));
+            let outcome = batch
+                .check(task.at, &task.commit.reads)
+                .and_then(|()| batch.resolve(task.commit.ops));
             let changes = match outcome {
                 Ok(changes) => changes,
                 Err(error) => {
@@ -200,16 +202,6 @@ impl Shared {
                     continue;
                 }
             };
-            let header = record::Header {
-                version: next,
-                synced: self.syncs.synced(),
-                log: pipeline.log.number(),
-            };
-            let start = record::begin(&mut pipeline.buffer);
-            for change in &changes {
-                change.encode(&mut pipeline.buffer);
-            }
-            record::finish(&mut pipeline.buffer, start, header);
             let one = Accepted { version: next, changes, marks: task.commit.writes };
             if !single {
                 batch.note(&one);
@@ -218,26 +210,18 @@ impl Shared {
             outcomes.push(Outcome::Done(Ok(next)));
             next += 1;
         }
-        (outcomes, accepted)
-    }
-
-    fn check(&self, task: &Task, batch: &Batch) -> Result<()> {
-        if task.commit.reads.is_empty() {
-            return Ok(());
-        }
-        let visible = self.visible.lock_soon();
-        if task.at < visible.floor {
-            return Err(Error::new(
-                ErrorKind::TooOld,
-                "the transaction is older than what is known of later writes",
-            ));
-        }
-        for range in &task.commit.reads {
-            if visible.any_newer(range, task.at) || batch.scratch.any_newer(range, task.at) {
-                return Err(Error::new(ErrorKind::Conflict, format!("{range:?} has changed")));
+        // Readers can go on while the records are written.
+        drop(batch);
+        let (synced, log) = (self.syncs.synced(), pipeline.log.number());
+        for one in &accepted {
+            let start = record::begin(&mut pipeline.buffer);
+            for change in &one.changes {
+                change.encode(&mut pipeline.buffer);
             }
+            let header = record::Header { version: one.version, synced, log };
+            record::finish(&mut pipeline.buffer, start, header);
         }
-        Ok(())
+        (outcomes, accepted)
     }
 
     fn publish(&self, accepted: Vec<Accepted>) {
@@ -314,17 +298,47 @@ fn lost() -> Error {
     Error::new(ErrorKind::Unknown, "the outcome of a commit was lost")
 }
 
-/// What transactions of a batch see beyond what is committed.
-struct Batch {
-    /// Taken when it is needed first.
-    view: Option<View>,
+/// What the transactions of a batch are checked against.
+struct Batch<'a> {
+    shared: &'a Shared,
+    /// Held while transactions are checked, and let go for reads that may need the disk.
+    visible: Option<MutexGuard<'a, Visible>>,
     /// What those before wrote.
     scratch: Overlay,
 }
 
-impl Batch {
+impl<'a> Batch<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        Self { shared, visible: None, scratch: Overlay::default() }
+    }
+
+    fn visible(&mut self) -> &Visible {
+        let shared = self.shared;
+        self.visible.get_or_insert_with(|| shared.visible.lock_soon())
+    }
+
+    fn check(&mut self, at: Version, reads: &[KeyRange]) -> Result<()> {
+        if reads.is_empty() {
+            return Ok(());
+        }
+        let visible = self.visible();
+        if at < visible.floor {
+            return Err(Error::new(
+                ErrorKind::TooOld,
+                "the transaction is older than what is known of later writes",
+            ));
+        }
+        let changed = reads.iter().find(|range| visible.any_newer(range, at));
+        let changed =
+            changed.or_else(|| reads.iter().find(|range| self.scratch.any_newer(range, at)));
+        match changed {
+            Some(range) => Err(Error::new(ErrorKind::Conflict, format!("{range:?} has changed"))),
+            None => Ok(()),
+        }
+    }
+
     /// Turns operations into what they come to.
-    fn resolve(&mut self, shared: &Shared, ops: Vec<Op>) -> Result<Vec<Change>> {
+    fn resolve(&mut self, ops: Vec<Op>) -> Result<Vec<Change>> {
         let mut changes: Vec<Change> = Vec::with_capacity(ops.len());
         for op in ops {
             let change = match op {
@@ -339,7 +353,7 @@ impl Batch {
                             changes.pop();
                             old
                         }
-                        _ => self.current(shared, &key)?,
+                        _ => self.current(&key)?,
                     };
                     let new = op.apply(old.as_deref());
                     Change::Set(key, new)
@@ -350,26 +364,22 @@ impl Batch {
         Ok(changes)
     }
 
-    fn current(&mut self, shared: &Shared, key: &[u8]) -> Result<Option<Bytes>> {
+    fn current(&mut self, key: &[u8]) -> Result<Option<Bytes>> {
         match self.scratch.get(key) {
             Found::Value(value) => return Ok(Some(value.clone())),
             Found::Gone => return Ok(None),
             Found::Unknown => {}
         }
         // Most counters are hot: found without a view, which would make the writer copy.
-        if self.view.is_none() {
-            let visible = shared.visible.lock_soon();
-            match visible.active.get(key) {
-                Found::Value(value) => return Ok(Some(value.clone())),
-                Found::Gone => return Ok(None),
-                Found::Unknown => {}
-            }
-            self.view = Some(visible.view());
+        match self.visible().active.get(key) {
+            Found::Value(value) => return Ok(Some(value.clone())),
+            Found::Gone => return Ok(None),
+            Found::Unknown => {}
         }
-        match &self.view {
-            Some(view) => view.get(key),
-            None => Ok(None),
-        }
+        let view = self.visible().view();
+        // Nobody else commits meanwhile, so what is read does not change.
+        self.visible = None;
+        view.get(key)
     }
 
     fn note(&mut self, accepted: &Accepted) {

@@ -208,7 +208,7 @@ impl Engine for Local {
         let durability = commit.durability;
         let shared = &self.0.shared;
         let outcome = shared.submit(Task { at, commit });
-        if shared.visible.lock_soon().frozen.is_some() && !shared.work.is_threaded() {
+        if !shared.work.is_threaded() && shared.visible.lock().frozen.is_some() {
             work::fold_now(shared);
         }
         match outcome {

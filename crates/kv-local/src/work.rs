@@ -14,12 +14,12 @@ pub(crate) struct Work {
     changed: Condvar,
     stopping: AtomicBool,
     poisoned: AtomicBool,
+    /// Threads do the work. Otherwise whoever makes it does it, in place.
+    threaded: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Threads do the work. Otherwise whoever makes it does it, in place.
-    threaded: bool,
     fold_wanted: bool,
     merge_wanted: bool,
     /// How often folding was tried, and how the last try went.
@@ -35,11 +35,11 @@ impl Work {
     }
 
     pub(crate) fn is_threaded(&self) -> bool {
-        self.state.lock().threaded
+        self.threaded.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_threaded(&self) {
-        self.state.lock().threaded = true;
+        self.threaded.store(true, Ordering::Relaxed);
     }
 
     /// The error after which the store must be opened again.

@@ -115,6 +115,7 @@ impl Query {
 
     /// Whether a page that holds `page` is full. An empty one never is for its bytes: a reader that
     /// gets no entry could not go on behind it.
+    #[inline]
     pub fn is_full(&self, page: &Page) -> bool {
         page.len() >= self.limit
             || (!page.is_empty() && page.bytes() >= self.bytes.min(Page::BYTES_MAX))

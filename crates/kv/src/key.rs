@@ -23,6 +23,7 @@ enum Repr {
 
 impl Key {
     /// A key of these bytes.
+    #[inline]
     pub fn new(bytes: &[u8]) -> Self {
         if bytes.len() <= INLINE_BYTES {
             let mut inline = [0; INLINE_BYTES];
@@ -34,6 +35,7 @@ impl Key {
     }
 
     /// The least key above this one.
+    #[inline]
     pub fn successor(&self) -> Self {
         match &self.0 {
             // Unused bytes are zero, so one more of them is the successor.
@@ -50,6 +52,7 @@ impl Key {
     }
 
     /// Bytes on the heap that belong to this key.
+    #[inline]
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
             Repr::Inline(..) => 0,
@@ -61,6 +64,7 @@ impl Key {
 impl Deref for Key {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         match &self.0 {
             Repr::Inline(len, bytes) => &bytes[..usize::from(*len)],
@@ -70,12 +74,14 @@ impl Deref for Key {
 }
 
 impl AsRef<[u8]> for Key {
+    #[inline]
     fn as_ref(&self) -> &[u8] {
         self
     }
 }
 
 impl Borrow<[u8]> for Key {
+    #[inline]
     fn borrow(&self) -> &[u8] {
         self
     }
@@ -94,6 +100,7 @@ impl<const N: usize> From<&[u8; N]> for Key {
 }
 
 impl PartialEq for Key {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
@@ -102,12 +109,14 @@ impl PartialEq for Key {
 impl Eq for Key {}
 
 impl PartialOrd for Key {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl Ord for Key {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         (**self).cmp(&**other)
     }
@@ -141,6 +150,7 @@ impl KeyRange {
     }
 
     /// One key.
+    #[inline]
     pub fn point(key: &[u8]) -> Self {
         let start = Key::new(key);
         Self { end: start.successor(), start }
@@ -167,11 +177,13 @@ impl KeyRange {
     }
 
     /// Whether no key is in it.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.start >= self.end
     }
 
     /// Whether `key` is in it.
+    #[inline]
     pub fn contains(&self, key: &[u8]) -> bool {
         *self.start <= *key && *key < *self.end
     }

@@ -22,6 +22,7 @@ impl Page {
     }
 
     /// Appends an entry.
+    #[inline]
     pub fn push(&mut self, key: &[u8], value: &[u8]) {
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len() as u32;

@@ -6,7 +6,7 @@ use base::{Disk, File};
 use kv::{Error, ErrorKind, Result, Version};
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
 /// Which versions survive the loss of power.
@@ -14,6 +14,8 @@ use std::task::{Poll, Waker};
 pub(crate) struct Syncs {
     disk: Arc<dyn Disk>,
     synced: AtomicU64,
+    /// Whether `state` holds a failure: looked at by every commit.
+    has_failed: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -38,7 +40,12 @@ struct Pending {
 
 impl Syncs {
     pub(crate) fn new(disk: Arc<dyn Disk>, synced: Version) -> Self {
-        Self { disk, synced: AtomicU64::new(synced), state: Mutex::default() }
+        Self {
+            disk,
+            synced: AtomicU64::new(synced),
+            has_failed: AtomicBool::new(false),
+            state: Mutex::default(),
+        }
     }
 
     /// The newest version that is known to survive.
@@ -58,6 +65,9 @@ impl Syncs {
 
     /// The error that makes every later commit fail, if there is one.
     pub(crate) fn failure(&self) -> Option<Error> {
+        if !self.has_failed.load(Ordering::Acquire) {
+            return None;
+        }
         self.state.lock().failed.clone()
     }
 
@@ -111,6 +121,7 @@ impl Syncs {
                     }
                 }
                 Err(error) => {
+                    self.has_failed.store(true, Ordering::Release);
                     state.failed = Some(Error::new(
                         ErrorKind::Unknown,
                         format!("a sync failed, so open the store again: {error}"),
