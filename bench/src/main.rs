@@ -5,6 +5,11 @@ mod kv_bench;
 
 use std::process::ExitCode;
 
+/// For all engines alike. Without it, each thread's arena keeps what other threads free, and resident
+/// memory says more of the allocator than of an engine.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 const USAGE: &str = "\
 usage: bench kv [options]
 
@@ -13,7 +18,8 @@ interleaved run, and prints what each of them did.
 
   --inodes N        files loaded into each engine before anything is measured (1000000)
   --records N       the same, counted in records, four to a file; engines: local alone
-  --engines A,B     of local, redb, redb-process, fjall, lmdb (local,redb,fjall,lmdb)
+  --engines A,B     of local, redb, redb-process, fjall, fjall-lean, lmdb
+                    (local,redb,fjall,lmdb)
   --only A,B        of work, writes, crash, memory (all)
   --work A,B        of create, together, synced, lookup, readdir, rename, unlink (all)
   --seconds S       length of a measured cell (1)

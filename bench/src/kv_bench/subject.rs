@@ -50,12 +50,13 @@ pub(crate) enum Kind {
     Redb,
     RedbProcess,
     Fjall,
+    FjallLean,
     Lmdb,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 5] =
-        [Kind::Local, Kind::Redb, Kind::RedbProcess, Kind::Fjall, Kind::Lmdb];
+    pub(crate) const ALL: [Kind; 6] =
+        [Kind::Local, Kind::Redb, Kind::RedbProcess, Kind::Fjall, Kind::FjallLean, Kind::Lmdb];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -63,6 +64,7 @@ impl Kind {
             Kind::Redb => "redb",
             Kind::RedbProcess => "redb-process",
             Kind::Fjall => "fjall",
+            Kind::FjallLean => "fjall-lean",
             Kind::Lmdb => "lmdb",
         }
     }
@@ -79,7 +81,8 @@ impl Kind {
                 Kind::Local => engine::local::open(directory),
                 Kind::Redb => engine::redb::open(directory, engine::redb::Unsynced::Memory),
                 Kind::RedbProcess => engine::redb::open(directory, engine::redb::Unsynced::System),
-                Kind::Fjall => engine::fjall::open(directory),
+                Kind::Fjall => engine::fjall::open(directory, CACHE_BYTES),
+                Kind::FjallLean => engine::fjall::open(directory, engine::fjall::LEAN_BYTES),
                 Kind::Lmdb => engine::lmdb::open(directory),
             });
         opened.map_err(|error| error.during(format!("opening {}", self.name())))
@@ -92,6 +95,7 @@ impl Kind {
             Kind::Redb => engine::redb::LEGEND_MEMORY,
             Kind::RedbProcess => engine::redb::LEGEND_SYSTEM,
             Kind::Fjall => engine::fjall::LEGEND,
+            Kind::FjallLean => engine::fjall::LEGEND_LEAN,
             Kind::Lmdb => engine::lmdb::LEGEND,
         }
     }

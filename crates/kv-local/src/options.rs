@@ -32,7 +32,7 @@ impl Options {
 
     /// What the cache holds.
     pub(crate) fn cache_bytes(&self) -> usize {
-        self.memory_bytes / 16 * 7
+        self.memory_bytes / 2
     }
 
     /// What indexes of tables may take before they must share the cache.

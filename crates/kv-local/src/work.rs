@@ -4,6 +4,7 @@ use crate::shared::Shared;
 use base::sync::{Condvar, Mutex};
 use kv::{Error, ErrorKind, Result};
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 
@@ -145,13 +146,30 @@ pub(crate) fn fold_now(shared: &Shared) {
 /// The thread that folds.
 pub(crate) fn fold_forever(shared: &Shared) {
     while shared.work.wait(|state| &mut state.fold_wanted) {
-        fold_now(shared);
+        guarded(shared, || fold_now(shared));
     }
 }
 
 /// The thread that merges.
 pub(crate) fn merge_forever(shared: &Shared) {
     while shared.work.wait(|state| &mut state.merge_wanted) {
-        while !shared.work.is_stopping() && matches!(shared.merge(), Ok(true)) {}
+        guarded(
+            shared,
+            || {
+                while !shared.work.is_stopping() && matches!(shared.merge(), Ok(true)) {}
+            },
+        );
+    }
+}
+
+/// Runs `work`. Should it panic, which is a bug, those who wait are told instead of waiting for ever.
+fn guarded(shared: &Shared, work: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        let error = Error::new(
+            ErrorKind::Closed,
+            "a background thread of the store failed, so open the store again",
+        );
+        shared.poison(&error);
+        shared.work.fold_ended(Err(error));
     }
 }

@@ -77,7 +77,7 @@ fn every_cut_keeps_the_promise() {
 #[test]
 fn every_cut_with_more_luck() {
     let cuts: Vec<(Cut, u64)> =
-        (2..12).flat_map(|luck| [(Cut::Reordered, luck), (Cut::Torn, luck)]).collect();
+        (2..6).flat_map(|luck| [(Cut::Reordered, luck), (Cut::Torn, luck)]).collect();
     cut_everywhere(77, &cuts);
 }
 

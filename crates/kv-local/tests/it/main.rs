@@ -10,6 +10,7 @@
 mod conformance;
 mod cuts;
 mod faults;
+mod kill;
 mod life;
 mod model;
 mod rot;

@@ -68,6 +68,22 @@ fn what_is_there_after_a_reopen_is_what_was_written() {
 }
 
 #[test]
+fn a_key_that_is_written_for_ever_does_not_fill_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let local = open(dir.path()).unwrap();
+    for number in 0..20_000u32 {
+        put(&local, b"counter", &number.to_le_bytes(), Durability::Process).unwrap();
+    }
+    local.flush().unwrap();
+    let used: u64 = std::fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().len())
+        .sum();
+    assert!(used < 1 << 20, "20,000 writes of one key left {used} bytes");
+    assert_eq!(get(&local, b"counter").as_deref(), Some(&19_999u32.to_le_bytes()[..]));
+}
+
+#[test]
 fn a_store_from_the_future_is_refused_in_words() {
     let dir = tempfile::tempdir().unwrap();
     open(dir.path()).unwrap().close().unwrap();
