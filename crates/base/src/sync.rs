@@ -63,11 +63,6 @@ impl<T> Mutex<T> {
             }
         }
     }
-
-    /// The value, when nobody shares the lock.
-    pub fn into_inner(self) -> T {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A condition variable for [`Mutex`].
