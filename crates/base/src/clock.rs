@@ -1,4 +1,5 @@
-//! Time, injected. Monotonic only: no decision in Seamount compares two machines' clocks.
+//! Time, injected. Decisions use the monotonic time only: nothing in Seamount compares two machines'
+//! clocks. The time of day is for the stamps that people read.
 
 use crate::sync::Mutex;
 use std::collections::BTreeMap;
@@ -7,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A future that is ready when its time has come.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -19,6 +20,9 @@ pub trait Clock: Send + Sync + Debug {
 
     /// Ready once `duration` has passed.
     fn sleep(&self, duration: Duration) -> Sleep;
+
+    /// The time of day: seconds since 1970, negative before, and nanoseconds.
+    fn wall(&self) -> (i64, u32);
 }
 
 /// Wakers by the time at which they are due; the number keeps equal times apart and in order.
@@ -104,6 +108,20 @@ impl Drop for SystemClock {
 impl Clock for SystemClock {
     fn now(&self) -> Duration {
         self.start.elapsed()
+    }
+
+    fn wall(&self) -> (i64, u32) {
+        match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(since) => (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos()),
+            Err(before) => {
+                let before = before.duration();
+                let secs = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
+                match before.subsec_nanos() {
+                    0 => (-secs, 0),
+                    nanos => (-secs - 1, 1_000_000_000 - nanos),
+                }
+            }
+        }
     }
 
     fn sleep(&self, duration: Duration) -> Sleep {
@@ -204,9 +222,17 @@ impl SimClock {
     }
 }
 
+/// The time of day at which every simulated clock starts: late in 2026.
+const SIM_START_SECS: i64 = 1_794_787_200;
+
 impl Clock for SimClock {
     fn now(&self) -> Duration {
         self.0.lock().now
+    }
+
+    fn wall(&self) -> (i64, u32) {
+        let now = self.now();
+        (SIM_START_SECS.saturating_add_unsigned(now.as_secs()), now.subsec_nanos())
     }
 
     fn sleep(&self, duration: Duration) -> Sleep {

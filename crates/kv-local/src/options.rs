@@ -52,6 +52,7 @@ pub(crate) fn capabilities() -> Capabilities {
         txn_lifetime_max: None,
         durable: true,
         shared: false,
+        unknown_commits: false,
         native: Native::ALL,
     }
 }

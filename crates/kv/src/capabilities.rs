@@ -21,6 +21,9 @@ pub struct Capabilities {
     pub durable: bool,
     /// Whether other processes may use the store at the same time.
     pub shared: bool,
+    /// Whether a commit can end unknown while the store goes on. False when an unknown outcome also
+    /// closes the store, so that nobody can try again and do the same twice.
+    pub unknown_commits: bool,
     /// What the engine does itself and what is emulated.
     pub native: Native,
 }

@@ -50,6 +50,7 @@ impl Mem {
             txn_lifetime_max: None,
             durable: false,
             shared: false,
+            unknown_commits: false,
             native: Native::ALL,
         };
         let state = Mutex::new(State::default());

@@ -131,6 +131,7 @@ impl Sim {
         faults: Faults,
         capabilities: Capabilities,
     ) -> Self {
+        let capabilities = Capabilities { unknown_commits: true, ..capabilities };
         Self(Arc::new(Shared {
             inner,
             capabilities,

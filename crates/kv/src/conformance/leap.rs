@@ -25,6 +25,11 @@ impl Leap {
 }
 
 impl Clock for Leap {
+    fn wall(&self) -> (i64, u32) {
+        let now = self.now();
+        (now.as_secs() as i64, now.subsec_nanos())
+    }
+
     fn now(&self) -> Duration {
         *self.idle.lock() + self.sleeps.lock().iter().sum::<Duration>()
     }

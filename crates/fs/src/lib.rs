@@ -1,0 +1,29 @@
+//! The core: a POSIX filesystem whose every operation is one transaction of a key-value store.
+//!
+//! The rooms of this crate:
+//!
+//! * [`Volume`]: one filesystem inside a store. [`Session`]: one client of it, with a method for each
+//!   operation ([`op`] has a file for each). [`types`]: what callers say and are told.
+//! * [`schema`]: every key and every record. `tx`: one transaction, through which every record is
+//!   written. `reply`: replies in the op log.
+//! * [`blob`]: bytes of files, inline and mapped. [`acl`], `access`: who may do what.
+//! * `session`: heartbeat, leases, handles, numbers, access times. `job`: work of many transactions.
+//! * `model` (a feature): the same filesystem as a plain tree in memory, for tests.
+
+mod access;
+pub mod acl;
+pub mod blob;
+mod error;
+mod job;
+pub mod op;
+mod reply;
+pub mod schema;
+mod session;
+mod tx;
+pub mod types;
+mod volume;
+
+pub use error::{Error, Kind, Result};
+pub use session::{Atime, Maintained, OpKind, Session, SessionCounts, SessionOptions, Sharing};
+pub use types::*;
+pub use volume::{FormatOptions, Volume, World};

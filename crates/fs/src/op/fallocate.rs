@@ -1,0 +1,131 @@
+//! fallocate: space without bytes, holes, and zeros.
+
+use crate::access;
+use crate::blob::{self, next_entry};
+use crate::error::{Result, bad_handle, invalid, no_space, too_big};
+use crate::schema::{Form, Inode, Part};
+use crate::session::{OpKind, Session};
+use crate::tx::Tx;
+use crate::types::{Caller, FILE_BYTES_MAX, Fallocate, Handle, Ino};
+use kv::Read;
+
+pub(super) const KIND: OpKind = OpKind::NeedsReplay;
+
+/// Chunks that one step changes.
+const CHUNKS: u64 = 8;
+/// The most bytes that one call allocates: beyond it there surely is no room.
+const ALLOCATED_BYTES_MAX: u64 = 1 << 40;
+
+impl Session {
+    /// Allocates, zeroes or frees a range. What is longer than a few chunks is done in steps, each of
+    /// which is whole; the size changes with the last.
+    pub async fn fallocate(
+        &self,
+        caller: &Caller,
+        handle: Handle,
+        what: Fallocate,
+        offset: u64,
+        len: u64,
+    ) -> Result<()> {
+        let file = self.0.handles.file(handle)?;
+        if !file.flags.write && !file.flags.append {
+            return Err(bad_handle("the handle is not open for writing"));
+        }
+        if len == 0 {
+            return Err(invalid("a range has at least one byte"));
+        }
+        let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX);
+        let end = end.ok_or_else(|| too_big("a file has at most 2^63-1 bytes"))?;
+        let (grows, takes) = match what {
+            Fallocate::Allocate { keep_size } | Fallocate::ZeroRange { keep_size } => {
+                (!keep_size, true)
+            }
+            Fallocate::PunchHole => (false, false),
+        };
+        if takes && len > ALLOCATED_BYTES_MAX.min(self.free_bytes().await?) {
+            return Err(no_space("the volume has no room for this range"));
+        }
+        let drops = access::loses_privileges(caller);
+        let step_bytes = u64::from(self.0.volume.record.chunk_bytes) * CHUNKS;
+        let mut at = offset;
+        while at < end {
+            // To the next multiple of the step.
+            let until = end.min((at / step_bytes + 1).saturating_mul(step_bytes));
+            let last = until == end;
+            let piece = Piece { what, start: at, end: until, grows: grows && last, drops, last };
+            at = self.fallocate_step(file.ino, piece).await?.max(until);
+        }
+        Ok(())
+    }
+
+    async fn free_bytes(&self) -> Result<u64> {
+        let stat = self.statfs().await?;
+        Ok(stat.blocks_free.saturating_mul(stat.block_bytes.into()))
+    }
+
+    /// One step; returns where to go on.
+    async fn fallocate_step(&self, ino: Ino, piece: Piece) -> Result<u64> {
+        self.change_data(KIND, |mut tx| async move {
+            let mut inode = tx.inode(ino).await?;
+            let next = apply(&mut tx, ino, &mut inode, piece).await?;
+            let mut parts = vec![Part::Data];
+            if piece.grows {
+                inode.size = inode.size.max(piece.end);
+            }
+            if piece.drops && access::drop_privileges(&mut inode) {
+                parts.push(Part::Access);
+            }
+            (inode.mtime, inode.ctime) = (tx.now, tx.now);
+            tx.put_inode(ino, &inode, &parts)?;
+            if inode.form == Form::Mapped {
+                tx.touch(ino)?;
+            }
+            Ok((tx, next))
+        })
+        .await
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    what: Fallocate,
+    start: u64,
+    end: u64,
+    grows: bool,
+    drops: bool,
+    last: bool,
+}
+
+async fn apply(tx: &mut Tx, ino: Ino, inode: &mut Inode, piece: Piece) -> Result<u64> {
+    let Piece { what, start, end, .. } = piece;
+    let small = end.max(inode.size) <= u64::from(tx.session.volume.record.inline_bytes_max);
+    let inline = inode.form == Form::Inline && small;
+    match what {
+        // A small file is stored whole: there is nothing to take ahead.
+        Fallocate::Allocate { .. } if inline => {}
+        Fallocate::Allocate { .. } => blob::allocate(tx, ino, inode, start, end).await?,
+        Fallocate::ZeroRange { .. } => {
+            blob::zero(tx, ino, inode, start, end, true).await?;
+            if !inline {
+                blob::allocate(tx, ino, inode, start, end).await?;
+            }
+        }
+        Fallocate::PunchHole => {
+            blob::zero(tx, ino, inode, start, end, false).await?;
+            if !piece.last {
+                return skip_holes(tx, inode, end).await;
+            }
+        }
+    }
+    Ok(end)
+}
+
+/// Where the next chunk begins that is not a hole already.
+async fn skip_holes(tx: &mut Tx, inode: &Inode, from: u64) -> Result<u64> {
+    if inode.form == Form::Inline {
+        return Ok(FILE_BYTES_MAX);
+    }
+    let chunk_bytes = u64::from(tx.session.volume.record.chunk_bytes);
+    let next = next_entry(tx, inode.blob, from / chunk_bytes, Read::Snapshot).await?;
+    Ok(next.map_or(FILE_BYTES_MAX, |(chunk, _)| from.max(chunk * chunk_bytes)))
+}

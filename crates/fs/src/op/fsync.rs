@@ -1,0 +1,39 @@
+//! flush, fsync, datasync, fsyncdir: when what was done survives the loss of power.
+
+use crate::error::Result;
+use crate::session::{OpKind, Session};
+use crate::types::{DirHandle, Handle};
+
+pub(super) const KIND: OpKind = OpKind::Idempotent;
+
+impl Session {
+    /// Nothing waits in this session: every write that returned is in the store already.
+    pub async fn flush(&self, handle: Handle) -> Result<()> {
+        self.0.handles.file(handle).map(|_| ())
+    }
+
+    /// Makes a file's data and metadata survive the loss of power.
+    pub async fn fsync(&self, handle: Handle) -> Result<()> {
+        let file = self.0.handles.file(handle)?;
+        self.flush_time(file.ino).await?;
+        self.sync().await
+    }
+
+    /// Makes a file's data survive the loss of power.
+    pub async fn datasync(&self, handle: Handle) -> Result<()> {
+        self.0.handles.file(handle)?;
+        self.sync().await
+    }
+
+    /// Makes the names of a directory survive the loss of power.
+    pub async fn fsyncdir(&self, handle: DirHandle) -> Result<()> {
+        self.0.handles.dir(handle)?;
+        self.sync().await
+    }
+
+    /// Makes everything that was done survive the loss of power.
+    pub async fn sync(&self) -> Result<()> {
+        self.0.check_alive()?;
+        Ok(self.0.volume.world.store.sync().await?)
+    }
+}

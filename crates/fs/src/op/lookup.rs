@@ -1,0 +1,55 @@
+//! lookup: what a name stands for.
+
+use super::name;
+use crate::access::{self, EXEC};
+use crate::error::{Result, not_directory, not_found};
+use crate::session::{OpKind, Session};
+use crate::tx::Tx;
+use crate::types::{Attr, Caller, Ino};
+use kv::Read;
+
+pub(super) const KIND: OpKind = OpKind::ReadOnly;
+
+impl Session {
+    /// Finds a name in a directory. `.` and `..` are names too.
+    pub async fn lookup(&self, caller: &Caller, parent: Ino, name: &[u8]) -> Result<Attr> {
+        name::check(name)?;
+        self.view(|mut tx| async move {
+            let attr = lookup_in(&mut tx, caller, parent, name).await?;
+            Ok((tx, attr))
+        })
+        .await
+    }
+}
+
+async fn lookup_in(tx: &mut Tx, caller: &Caller, parent: Ino, name: &[u8]) -> Result<Attr> {
+    let mut found = None;
+    // The parent's record need not be read when nobody has to be kept out and the name is there.
+    let trusted = (!caller.checked_here || caller.is_privileged()) && !name::is_dots(name);
+    if trusted {
+        found = tx.entry(parent, name, Read::Snapshot).await?;
+    }
+    if found.is_none() {
+        let dir = tx.inode_seen(parent).await?;
+        if !dir.is_dir() {
+            return Err(not_directory("the parent is no directory"));
+        }
+        access::check(tx, caller, parent, &dir, EXEC).await?;
+        if name::is_dots(name) {
+            let ino = if name == b"." { parent } else { dir.parent };
+            let inode = tx.inode_seen(ino).await?;
+            return tx.attr(ino, &inode).await;
+        }
+        if !trusted {
+            found = tx.entry(parent, name, Read::Snapshot).await?;
+        }
+    }
+    let entry = found.ok_or_else(|| not_found("there is no such name"))?;
+    match tx.find_inode(entry.ino, Read::Snapshot).await? {
+        Some(inode) => tx.attr(entry.ino, &inode).await,
+        None => {
+            let key = tx.keys.inode(entry.ino);
+            Err(tx.damaged(&key, "is missing although it has a name"))
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What create, mknod, mkdir, symlink and tmpfile share: a new inode in a directory.
+
+use super::name;
+use crate::access::{self, EXEC, WRITE};
+use crate::error::{Error, Kind, Result, exists, not_directory, not_found};
+use crate::schema::{Counter, Entry, Inode, Part};
+use crate::tx::Tx;
+use crate::types::{Caller, FileType, Ino, mode};
+use bytes::Bytes;
+use kv::Read;
+
+/// What is to be made.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct New {
+    /// Type and permission bits, before the umask.
+    pub(crate) mode: u32,
+    pub(crate) rdev: u32,
+    pub(crate) target: Bytes,
+    /// The number, where numbers are given out in sequence.
+    pub(crate) reserved: Option<u64>,
+}
+
+/// A directory in which names are about to change: searchable, and not removed.
+pub(crate) async fn parent_dir(tx: &mut Tx, caller: &Caller, ino: Ino) -> Result<Inode> {
+    let parent = tx.inode_for(ino, Part::Access).await?;
+    if !parent.is_dir() {
+        return Err(not_directory("the parent is no directory"));
+    }
+    access::check(tx, caller, ino, &parent, EXEC).await?;
+    Ok(parent)
+}
+
+/// The same, and it may get new names.
+pub(crate) async fn check_writable(
+    tx: &mut Tx,
+    caller: &Caller,
+    ino: Ino,
+    parent: &Inode,
+) -> Result<()> {
+    if parent.nlink == 0 {
+        return Err(not_found("the directory was removed"));
+    }
+    access::check(tx, caller, ino, parent, WRITE | EXEC).await
+}
+
+/// Makes an inode with a name. The name must be free.
+pub(crate) async fn make(
+    tx: &mut Tx,
+    caller: &Caller,
+    parent_ino: Ino,
+    name: &[u8],
+    new: &New,
+) -> Result<(Ino, Inode)> {
+    name::check(name)?;
+    let parent = parent_dir(tx, caller, parent_ino).await?;
+    let taken =
+        name::is_dots(name) || tx.entry(parent_ino, name, Read::Serializable).await?.is_some();
+    if taken {
+        return Err(exists("the name is taken"));
+    }
+    make_at(tx, caller, parent_ino, &parent, name, new).await
+}
+
+/// Makes an inode with a name that was found free.
+pub(crate) async fn make_at(
+    tx: &mut Tx,
+    caller: &Caller,
+    parent_ino: Ino,
+    parent: &Inode,
+    name: &[u8],
+    new: &New,
+) -> Result<(Ino, Inode)> {
+    check_writable(tx, caller, parent_ino, parent).await?;
+    let (ino, inode) = new_inode(tx, caller, parent_ino, parent, new, 1).await?;
+    tx.put_new_inode(ino, &inode)?;
+    tx.put_entry(parent_ino, name, Entry { ino, file_type: inode.file_type() })?;
+    tx.touch_dir(parent_ino, i64::from(inode.is_dir()))?;
+    Ok((ino, inode))
+}
+
+/// A new inode, whose record the caller writes.
+pub(crate) async fn new_inode(
+    tx: &mut Tx,
+    caller: &Caller,
+    parent_ino: Ino,
+    parent: &Inode,
+    new: &New,
+    nlink: u32,
+) -> Result<(Ino, Inode)> {
+    let file_type = FileType::of_mode(new.mode)
+        .ok_or_else(|| Error::new(Kind::Invalid, "the mode has no type that can be made"))?;
+    check_room(tx).await?;
+    let ino = tx.fresh(new.reserved).await?;
+    let inherits = parent.mode & mode::SETGID != 0;
+    let gid = if inherits { parent.gid } else { caller.gid };
+    let mut bits = new.mode & mode::PERMISSIONS;
+    let strips = bits & (mode::SETGID | 0o010) == mode::SETGID | 0o010
+        && inherits
+        && file_type != FileType::Directory
+        && !caller.is_privileged()
+        && !caller.is_in_group(gid);
+    if strips {
+        bits &= !mode::SETGID;
+    }
+    if inherits && file_type == FileType::Directory {
+        bits |= mode::SETGID;
+    }
+    let lists = if parent.default_acl && file_type != FileType::Symlink {
+        access::load(tx, parent_ino, access::DEFAULT_ACL).await?
+    } else {
+        None
+    };
+    let mut inode = Inode::new(ino, file_type.mode(), caller.uid, gid, tx.now);
+    match lists {
+        // The list takes the place of the umask.
+        Some(list) => {
+            let from = list.inherit(bits, file_type == FileType::Directory);
+            bits = from.mode & mode::PERMISSIONS;
+            for (name, acl) in
+                [(access::ACCESS_ACL, &from.access), (access::DEFAULT_ACL, &from.default)]
+            {
+                if let Some(acl) = acl {
+                    super::xattr::store(tx, ino, name, &acl.encode())?;
+                    inode.xattrs = true;
+                }
+            }
+            inode.access_acl = from.access.is_some();
+            inode.default_acl = from.default.is_some();
+        }
+        None if file_type != FileType::Symlink => bits &= !(caller.umask & 0o777),
+        None => {}
+    }
+    inode.mode |= bits;
+    inode.nlink = nlink;
+    inode.rdev = new.rdev;
+    inode.size = new.target.len() as u64;
+    inode.target = new.target.clone();
+    if file_type == FileType::Directory {
+        inode.parent = parent_ino;
+    }
+    Ok((ino, inode))
+}
+
+async fn check_room(tx: &mut Tx) -> Result<()> {
+    let bound = tx.session.volume.record.inodes_max;
+    if bound > 0 && tx.total(Counter::Inodes).await? >= bound {
+        return Err(Error::new(Kind::NoSpace, "the volume has as many inodes as it may have"));
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! open: a handle on a file. While it is open it stays, whatever becomes of its names.
+
+use crate::access::{self, READ, WRITE};
+use crate::error::{Error, Kind, Result, is_directory};
+use crate::schema::Part;
+use crate::session::{Lease, OpKind, OpenFile, Session};
+use crate::tx::Tx;
+use crate::types::{Caller, FileType, Handle, Ino, OpenFlags, SetAttr};
+use std::time::Duration;
+
+pub(super) const KIND: OpKind = OpKind::Idempotent;
+
+/// How long an open waits for a removal that is under way.
+const REMOVAL_PAUSE: Duration = Duration::from_micros(50);
+
+impl Session {
+    /// Opens a file.
+    pub async fn open(&self, caller: &Caller, ino: Ino, flags: OpenFlags) -> Result<Handle> {
+        let lease = self.enter(ino).await;
+        match self.open_entered(caller, ino, flags, lease).await {
+            Ok(handle) => Ok(handle),
+            Err(error) => {
+                self.leave(ino).await?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn open_entered(
+        &self,
+        caller: &Caller,
+        ino: Ino,
+        flags: OpenFlags,
+        lease: Lease,
+    ) -> Result<Handle> {
+        self.hold(ino, lease, |mut tx| async move {
+            check(&mut tx, caller, ino, flags).await?;
+            Ok((tx, ()))
+        })
+        .await?;
+        if flags.truncate {
+            let to_nothing = SetAttr { size: Some(0), ..SetAttr::default() };
+            self.setattr_checked(caller, ino, &to_nothing, true).await?;
+        }
+        self.0.handles.add_file(OpenFile { ino, flags })
+    }
+
+    /// One handle more, as soon as no removal is under way.
+    pub(super) async fn enter(&self, ino: Ino) -> Lease {
+        loop {
+            if let Some(lease) = self.0.open.enter(ino) {
+                return lease;
+            }
+            self.0.volume.world.clock.sleep(REMOVAL_PAUSE).await;
+        }
+    }
+
+    /// Runs the checks of an open, and writes the lease with them when others must see it.
+    pub(super) async fn hold<F>(
+        &self,
+        ino: Ino,
+        lease: Lease,
+        checks: impl Fn(Tx) -> F,
+    ) -> Result<()>
+    where
+        F: Future<Output = Result<(Tx, ())>>,
+    {
+        if self.0.private || !lease.is_new {
+            return self.view(checks).await;
+        }
+        let checks = &checks;
+        self.change(KIND, |tx| async move {
+            let (mut tx, ()) = checks(tx).await?;
+            super::create::lease(&mut tx, ino, lease.generation)?;
+            Ok((tx, ()))
+        })
+        .await?;
+        self.0.open.leased(ino, lease);
+        Ok(())
+    }
+}
+
+async fn check(tx: &mut Tx, caller: &Caller, ino: Ino, flags: OpenFlags) -> Result<()> {
+    let inode = tx.inode_for(ino, Part::Access).await?;
+    match inode.file_type() {
+        FileType::File => {}
+        FileType::Directory => return Err(is_directory("this is a directory")),
+        FileType::Symlink => return Err(Error::new(Kind::Loop, "this is a symbolic link")),
+        _ => return Err(Error::new(Kind::NoDevice, "this is opened by the kernel itself")),
+    }
+    let mut want = if flags.read { READ } else { 0 };
+    if flags.write || flags.append || flags.truncate {
+        want |= WRITE;
+    }
+    access::check(tx, caller, ino, &inode, want).await
+}

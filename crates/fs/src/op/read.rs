@@ -1,0 +1,44 @@
+//! read: bytes of a file.
+
+use crate::blob;
+use crate::error::{Result, bad_handle};
+use crate::schema::Form;
+use crate::session::{OpKind, Session};
+use crate::types::Handle;
+use bytes::Bytes;
+use kv::Read;
+
+pub(super) const KIND: OpKind = OpKind::ReadOnly;
+
+/// The most bytes that one call reads; a longer one is answered with fewer.
+const READ_BYTES_MAX: u64 = 32 << 20;
+
+impl Session {
+    /// The bytes from `offset` on, at most `len`; fewer at the end of the file.
+    pub async fn read(&self, handle: Handle, offset: u64, len: usize) -> Result<Bytes> {
+        let file = self.0.handles.file(handle)?;
+        if !file.flags.read {
+            return Err(bad_handle("the handle is not open for reading"));
+        }
+        let ino = file.ino;
+        let len = (len as u64).min(READ_BYTES_MAX);
+        let found = self
+            .view(|mut tx| async move {
+                let inode = tx.inode_seen(ino).await?;
+                let found = blob::read(&mut tx, &inode, offset, len, Read::Snapshot).await?;
+                if len > 0 {
+                    let changed = match inode.form {
+                        Form::Inline => 0,
+                        Form::Mapped => tx.sides(ino, &inode).await?.changed,
+                    };
+                    tx.session.note_read(ino, &inode, changed, tx.now);
+                }
+                Ok((tx, found))
+            })
+            .await?;
+        if !found.repairs.is_empty() {
+            self.write_repairs(found.repairs).await?;
+        }
+        Ok(found.bytes)
+    }
+}

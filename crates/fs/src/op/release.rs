@@ -1,0 +1,74 @@
+//! release: a handle less. The last one of an inode without names takes the inode with it.
+
+use super::remove::collect_in;
+use crate::error::Result;
+use crate::schema::Part;
+use crate::session::{OpKind, Session};
+use crate::types::{Handle, Ino};
+use bytes::Bytes;
+use kv::{KeyRange, Read};
+use std::sync::atomic::Ordering;
+
+pub(super) const KIND: OpKind = OpKind::Idempotent;
+
+impl Session {
+    /// Closes a file.
+    pub async fn release(&self, handle: Handle) -> Result<()> {
+        let file = self.0.handles.take_file(handle)?;
+        self.leave(file.ino).await
+    }
+
+    /// One handle of an inode less.
+    pub(super) async fn leave(&self, ino: Ino) -> Result<()> {
+        let Some(last) = self.0.open.leave(ino) else {
+            return Ok(());
+        };
+        if self.0.private {
+            if last.locked {
+                self.drop_locks(ino).await?;
+            }
+            if last.garbage {
+                self.collect(ino).await?;
+            }
+            return Ok(());
+        }
+        let generation = Bytes::copy_from_slice(&last.generation.to_le_bytes());
+        let generation = &generation;
+        let collected = self
+            .change(KIND, |mut tx| async move {
+                let session = tx.session.id;
+                let (lease, held) = (tx.keys.lease(ino, session), tx.keys.held(session, ino));
+                tx.txn.compare_and_clear(&lease, generation.clone())?;
+                tx.txn.compare_and_clear(&held, generation.clone())?;
+                if last.locked {
+                    let locks = tx.keys.locks_of(ino, session);
+                    tx.delete_range(&locks)?;
+                }
+                // Whoever takes the last name away looks at the leases; who gives up a lease looks at
+                // the names. One of the two sees the other.
+                let access = tx.keys.part(ino, Part::Access);
+                tx.txn.read_conflict(&KeyRange::point(&access))?;
+                let inode = tx.find_inode(ino, Read::Snapshot).await?;
+                let nameless = inode.is_some_and(|inode| inode.nlink == 0);
+                let collected = nameless && collect_in(&mut tx, ino).await?;
+                Ok((tx, collected))
+            })
+            .await?;
+        if collected {
+            self.0.counts.collected_inodes.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    async fn drop_locks(&self, ino: Ino) -> Result<()> {
+        self.change(KIND, |mut tx| async move {
+            let session = tx.session.id;
+            let locks = tx.keys.locks_of(ino, session);
+            tx.delete_range(&locks)?;
+            let held = tx.keys.held(session, ino);
+            tx.delete(&held)?;
+            Ok((tx, ()))
+        })
+        .await
+    }
+}

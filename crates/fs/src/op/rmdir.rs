@@ -1,0 +1,45 @@
+//! rmdir: an empty directory less.
+
+use super::make::{check_writable, parent_dir};
+use super::{name, remove};
+use crate::access;
+use crate::error::{Result, invalid, not_directory, not_empty, not_found};
+use crate::session::{OpKind, Session};
+use crate::types::{Caller, FileType, Ino};
+use kv::Read;
+
+pub(super) const KIND: OpKind = OpKind::NeedsReplay;
+
+impl Session {
+    /// Removes an empty directory.
+    pub async fn rmdir(&self, caller: &Caller, parent: Ino, name: &[u8]) -> Result<()> {
+        name::check(name)?;
+        self.change(KIND, |mut tx| async move {
+            let dir = parent_dir(&mut tx, caller, parent).await?;
+            match name {
+                b"." => return Err(invalid("a directory cannot be removed as .")),
+                b".." => return Err(not_empty("a directory cannot be removed as ..")),
+                _ => {}
+            }
+            let Some(entry) = tx.entry(parent, name, Read::Serializable).await? else {
+                return Err(not_found("there is no such name"));
+            };
+            check_writable(&mut tx, caller, parent, &dir).await?;
+            let inode = tx.inode(entry.ino).await?;
+            access::check_sticky(caller, &dir, &inode)?;
+            if entry.file_type != FileType::Directory {
+                return Err(not_directory("this is no directory"));
+            }
+            // The whole range is read: a name that appears in it meanwhile is a conflict.
+            let entries = tx.keys.entries(entry.ino);
+            if tx.any(entries, Read::Serializable).await? {
+                return Err(not_empty("the directory has entries"));
+            }
+            tx.delete_entry(parent, name)?;
+            tx.touch_dir(parent, -1)?;
+            remove::drop_link(&mut tx, entry.ino, inode).await?;
+            Ok((tx, ()))
+        })
+        .await
+    }
+}

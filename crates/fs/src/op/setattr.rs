@@ -1,0 +1,205 @@
+//! setattr: mode, owner, size and times.
+
+use crate::access::{self, WRITE};
+use crate::blob;
+use crate::error::{Result, access_denied, bad_handle, invalid, is_directory, not_permitted};
+use crate::schema::{Inode, Part, hour_of};
+use crate::session::{OpKind, Session};
+use crate::tx::Tx;
+use crate::types::{Attr, Caller, Handle, Ino, SetAttr, SetTime, Time, mode};
+
+pub(super) const KIND: OpKind = OpKind::NeedsReplay;
+
+impl Session {
+    /// Changes what `set` names. A size may be set through a handle that is open for writing,
+    /// whatever the mode says by now.
+    pub async fn setattr(
+        &self,
+        caller: &Caller,
+        ino: Ino,
+        set: &SetAttr,
+        handle: Option<Handle>,
+    ) -> Result<Attr> {
+        let mut by_handle = false;
+        if let Some(handle) = handle {
+            let file = self.0.handles.file(handle)?;
+            if file.ino != ino {
+                return Err(bad_handle("the handle is that of another inode"));
+            }
+            let writes = file.flags.write || file.flags.append;
+            if set.size.is_some() && !writes {
+                return Err(invalid("the handle is not open for writing"));
+            }
+            by_handle = writes;
+        }
+        self.setattr_checked(caller, ino, set, by_handle).await
+    }
+
+    pub(super) async fn setattr_checked(
+        &self,
+        caller: &Caller,
+        ino: Ino,
+        set: &SetAttr,
+        by_handle: bool,
+    ) -> Result<Attr> {
+        // Cutting a file to nothing gives it a new blob.
+        let fresh = if set.size == Some(0) { self.0.reserve().await? } else { None };
+        let attr = self
+            .change_data(KIND, |mut tx| async move {
+                let attr = setattr_in(&mut tx, caller, ino, set, by_handle, fresh).await?;
+                Ok((tx, attr))
+            })
+            .await?;
+        if let Some(atime) = set.atime {
+            self.0.times.forget(ino);
+            let mut attr = attr;
+            if let SetTime::To(time) = atime {
+                attr.atime = time;
+            }
+            return Ok(attr);
+        }
+        Ok(attr)
+    }
+}
+
+async fn setattr_in(
+    tx: &mut Tx,
+    caller: &Caller,
+    ino: Ino,
+    set: &SetAttr,
+    by_handle: bool,
+    fresh: Option<u64>,
+) -> Result<Attr> {
+    let mut inode = tx.inode(ino).await?;
+    if *set == SetAttr::default() {
+        return tx.attr(ino, &inode).await;
+    }
+    check(tx, caller, ino, &inode, set, by_handle).await?;
+    let before = inode.clone();
+    let mut parts = Vec::new();
+    if let Some(size) = set.size {
+        blob::truncate(tx, ino, &mut inode, size, fresh).await?;
+        if access::loses_privileges(caller) {
+            access::drop_privileges(&mut inode);
+        }
+        inode.mtime = tx.now;
+        parts.push(Part::Data);
+    }
+    if set.uid.is_some() || set.gid.is_some() {
+        chown(caller, &mut inode, set);
+    }
+    if let Some(bits) = set.mode {
+        chmod(tx, caller, ino, &mut inode, bits).await?;
+    }
+    if let Some(time) = set.atime {
+        inode.atime = time_to_set(tx, time);
+        inode.accessed_hour = inode.accessed_hour.max(hour_of(tx.now));
+    }
+    if let Some(time) = set.mtime {
+        inode.mtime = time_to_set(tx, time);
+    }
+    inode.ctime = tx.now;
+    if inode.has_sides() && (set.mtime.is_some() || set.size.is_some()) {
+        // The record's time holds until the contents change again.
+        let changed = tx.keys.changed(ino);
+        tx.delete(&changed)?;
+    }
+    let owner = |inode: &Inode| (inode.mode, inode.uid, inode.gid, inode.access_acl);
+    if owner(&before) != owner(&inode) {
+        parts.push(Part::Access);
+    }
+    tx.put_inode(ino, &inode, &parts)?;
+    tx.attr(ino, &inode).await
+}
+
+fn time_to_set(tx: &Tx, time: SetTime) -> Time {
+    match time {
+        SetTime::Now => tx.now,
+        SetTime::To(time) => time,
+    }
+}
+
+async fn check(
+    tx: &mut Tx,
+    caller: &Caller,
+    ino: Ino,
+    inode: &Inode,
+    set: &SetAttr,
+    by_handle: bool,
+) -> Result<()> {
+    for time in [set.atime, set.mtime].into_iter().flatten() {
+        if let SetTime::To(time) = time
+            && time.nanos >= 1_000_000_000
+        {
+            return Err(invalid("a time has less than 10^9 nanoseconds"));
+        }
+    }
+    if set.size.is_some() {
+        if inode.is_dir() {
+            return Err(is_directory("a directory has no size to set"));
+        }
+        if !inode.is_file() {
+            return Err(invalid("only a file has a size to set"));
+        }
+        if !by_handle {
+            access::check(tx, caller, ino, inode, WRITE).await?;
+        }
+    }
+    if !caller.checked_here || caller.is_privileged() {
+        return Ok(());
+    }
+    let owner = caller.uid == inode.uid;
+    if set.uid.is_some_and(|uid| !owner || uid != inode.uid) {
+        return Err(not_permitted("only the superuser gives a file away"));
+    }
+    let foreign = |gid: u32| !owner || (gid != inode.gid && !caller.is_in_group(gid));
+    if set.gid.is_some_and(foreign) {
+        return Err(not_permitted("only the owner sets the group, to one of its own"));
+    }
+    if set.mode.is_some() && !owner {
+        return Err(not_permitted("only the owner sets the mode"));
+    }
+    let explicit = |time: Option<SetTime>| matches!(time, Some(SetTime::To(_)));
+    if (explicit(set.atime) || explicit(set.mtime)) && !owner {
+        return Err(not_permitted("only the owner sets times"));
+    }
+    let one_now = set.atime.is_some() != set.mtime.is_some();
+    if (set.atime.is_some() || set.mtime.is_some()) && !owner && set.size.is_none() {
+        if one_now {
+            return Err(not_permitted("only the owner sets one of the times alone"));
+        }
+        if access::check(tx, caller, ino, inode, WRITE).await.is_err() {
+            return Err(access_denied("only the owner, or who may write, sets the times to now"));
+        }
+    }
+    Ok(())
+}
+
+fn chown(caller: &Caller, inode: &mut Inode, set: &SetAttr) {
+    if inode.is_file() || !inode.is_dir() {
+        let drops_group =
+            inode.mode & 0o010 != 0 || (!caller.is_privileged() && !caller.is_in_group(inode.gid));
+        if inode.mode & mode::SETGID != 0 && drops_group {
+            inode.mode &= !mode::SETGID;
+        }
+        inode.mode &= !mode::SETUID;
+    }
+    inode.uid = set.uid.unwrap_or(inode.uid);
+    inode.gid = set.gid.unwrap_or(inode.gid);
+}
+
+async fn chmod(tx: &mut Tx, caller: &Caller, ino: Ino, inode: &mut Inode, bits: u32) -> Result<()> {
+    let mut bits = bits & mode::PERMISSIONS;
+    let member = caller.is_privileged() || caller.is_in_group(inode.gid);
+    if caller.checked_here && !member {
+        bits &= !mode::SETGID;
+    }
+    inode.mode = inode.mode & mode::TYPE | bits;
+    if inode.access_acl
+        && let Some(mut acl) = access::load(tx, ino, access::ACCESS_ACL).await?
+    {
+        acl.chmod(bits);
+        super::xattr::store(tx, ino, access::ACCESS_ACL, &acl.encode())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! tmpfile: a file without a name. link can give it one.
+
+use super::create::{Held, lease};
+use super::make::{New, check_writable, new_inode, parent_dir};
+use crate::error::Result;
+use crate::session::{OpKind, Session};
+use crate::types::{Attr, Caller, Handle, Ino, OpenFlags, mode};
+
+pub(super) const KIND: OpKind = OpKind::NeedsReplay;
+
+impl Session {
+    /// Makes and opens a file that goes with its last handle, unless it is linked before.
+    pub async fn tmpfile(
+        &self,
+        caller: &Caller,
+        parent: Ino,
+        mode: u32,
+        flags: OpenFlags,
+    ) -> Result<(Attr, Handle)> {
+        let mode = mode::FILE | mode & mode::PERMISSIONS;
+        let new = &New { mode, reserved: self.0.reserve().await?, ..New::default() };
+        let held = Held::begin(self, new.reserved);
+        let generation = held.generation;
+        let attr = self
+            .change(KIND, |mut tx| async move {
+                let dir = parent_dir(&mut tx, caller, parent).await?;
+                check_writable(&mut tx, caller, parent, &dir).await?;
+                let (ino, inode) = new_inode(&mut tx, caller, parent, &dir, new, 0).await?;
+                tx.put_new_inode(ino, &inode)?;
+                // Whoever dies with it open leaves it for the collection.
+                let garbage = tx.keys.garbage(ino);
+                tx.put(&garbage, super::link::NAMELESS)?;
+                lease(&mut tx, ino, generation)?;
+                let attr = tx.attr_with(ino, &inode, Default::default());
+                Ok((tx, attr))
+            })
+            .await?;
+        let handle = held.into_handle(attr.ino, flags)?;
+        // The last handle has to look.
+        self.0.open.doom(attr.ino);
+        Ok((attr, handle))
+    }
+}

@@ -1,0 +1,92 @@
+//! write: bytes of a file, at an offset or at its end.
+
+use crate::access;
+use crate::blob::{self, stage};
+use crate::error::{Result, bad_handle, too_big};
+use crate::schema::{Form, Part};
+use crate::session::{OpKind, Session};
+use crate::types::{Caller, FILE_BYTES_MAX, Handle, Ino};
+
+pub(super) const KIND: OpKind = OpKind::NeedsReplay;
+
+impl Session {
+    /// Writes `bytes` at `offset`, or at the end when the handle appends. Returns how many were
+    /// written: all, unless they are more than one call writes or than a file can have.
+    pub async fn write(
+        &self,
+        caller: &Caller,
+        handle: Handle,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<usize> {
+        let file = self.0.handles.file(handle)?;
+        if !file.flags.write && !file.flags.append {
+            return Err(bad_handle("the handle is not open for writing"));
+        }
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let offset = (!file.flags.append).then_some(offset);
+        if offset.is_some_and(|offset| offset >= FILE_BYTES_MAX) {
+            return Err(too_big("a file has at most 2^63-1 bytes"));
+        }
+        let room = FILE_BYTES_MAX - offset.unwrap_or(0);
+        let len = room.min(stage::STAGED_BYTES_MAX).min(bytes.len() as u64);
+        let bytes = bytes.get(..len as usize).unwrap_or(bytes);
+        let drops = access::loses_privileges(caller);
+        let written = if stage::fits(self, len) {
+            self.write_once(file.ino, offset, bytes, drops).await?
+        } else {
+            self.write_staged(file.ino, offset, bytes, drops).await?
+        };
+        Ok(written as usize)
+    }
+
+    /// Writes in one transaction.
+    pub(crate) async fn write_once(
+        &self,
+        ino: Ino,
+        offset: Option<u64>,
+        bytes: &[u8],
+        drops: bool,
+    ) -> Result<u64> {
+        self.change_data(KIND, |mut tx| async move {
+            let mut inode = match offset {
+                Some(_) => tx.inode_for(ino, Part::Data).await?,
+                None => tx.inode(ino).await?,
+            };
+            let len = bytes.len() as u64;
+            let mut parts = vec![Part::Data];
+            if drops && access::drop_privileges(&mut inode.clone()) {
+                parts.push(Part::Access);
+            }
+            // When neither the size nor the form nor the mode changes, only blocks do, and two who
+            // write different blocks do not conflict.
+            let within = offset.is_some_and(|offset| offset + len <= inode.size)
+                && inode.form == Form::Mapped
+                && parts.len() == 1;
+            if !within && offset.is_some() {
+                inode = tx.inode(ino).await?;
+            }
+            let at = offset.unwrap_or(inode.size);
+            let room = FILE_BYTES_MAX - at.min(FILE_BYTES_MAX);
+            if room == 0 {
+                return Err(too_big("a file has at most 2^63-1 bytes"));
+            }
+            let bytes = bytes.get(..len.min(room) as usize).unwrap_or(bytes);
+            blob::write(&mut tx, ino, &mut inode, at, bytes).await?;
+            if !within {
+                if parts.len() > 1 {
+                    access::drop_privileges(&mut inode);
+                }
+                (inode.mtime, inode.ctime) = (tx.now, tx.now);
+                tx.put_inode(ino, &inode, &parts)?;
+            }
+            if inode.form == Form::Mapped {
+                tx.touch(ino)?;
+            }
+            Ok((tx, bytes.len() as u64))
+        })
+        .await
+    }
+}

@@ -1,0 +1,124 @@
+//! Replies of operations, as the op log keeps them.
+
+use crate::schema::codec::{Reader, Writer, unseal};
+use crate::types::{Attr, Time};
+
+const VERSION: u8 = 1;
+
+/// What an operation answers.
+pub(crate) trait Reply: Sized {
+    fn write(&self, out: &mut Writer);
+    fn read(from: &mut Reader<'_>) -> Option<Self>;
+}
+
+pub(crate) fn encode<T: Reply>(key: &[u8], value: &T) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.byte(VERSION);
+    value.write(&mut out);
+    out.seal(key)
+}
+
+pub(crate) fn decode<T: Reply>(key: &[u8], record: &[u8]) -> Option<T> {
+    let mut from = unseal(key, record)?;
+    if from.byte()? != VERSION {
+        return None;
+    }
+    let value = T::read(&mut from)?;
+    from.end()?;
+    Some(value)
+}
+
+impl Reply for () {
+    fn write(&self, _: &mut Writer) {}
+
+    fn read(_: &mut Reader<'_>) -> Option<Self> {
+        Some(())
+    }
+}
+
+impl Reply for u64 {
+    fn write(&self, out: &mut Writer) {
+        out.number(*self);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Self> {
+        from.number()
+    }
+}
+
+impl Reply for bool {
+    fn write(&self, out: &mut Writer) {
+        out.byte(u8::from(*self));
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Self> {
+        Some(from.byte()? != 0)
+    }
+}
+
+impl<A: Reply, B: Reply> Reply for (A, B) {
+    fn write(&self, out: &mut Writer) {
+        self.0.write(out);
+        self.1.write(out);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Self> {
+        Some((A::read(from)?, B::read(from)?))
+    }
+}
+
+impl<T: Reply> Reply for Option<T> {
+    fn write(&self, out: &mut Writer) {
+        out.byte(u8::from(self.is_some()));
+        if let Some(value) = self {
+            value.write(out);
+        }
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Self> {
+        Some(match from.byte()? {
+            0 => None,
+            _ => Some(T::read(from)?),
+        })
+    }
+}
+
+impl Reply for Time {
+    fn write(&self, out: &mut Writer) {
+        out.raw(&self.secs.to_le_bytes()).number(self.nanos.into());
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Time { secs: i64::from_le_bytes(from.array()?), nanos: from.number_u32()? })
+    }
+}
+
+impl Reply for Attr {
+    fn write(&self, out: &mut Writer) {
+        out.number(self.ino).number(self.size).number(self.blocks);
+        for field in [self.mode, self.nlink, self.uid, self.gid, self.rdev, self.block_bytes] {
+            out.number(field.into());
+        }
+        for time in [self.atime, self.mtime, self.ctime, self.btime] {
+            time.write(out);
+        }
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Attr {
+            ino: from.number()?,
+            size: from.number()?,
+            blocks: from.number()?,
+            mode: from.number_u32()?,
+            nlink: from.number_u32()?,
+            uid: from.number_u32()?,
+            gid: from.number_u32()?,
+            rdev: from.number_u32()?,
+            block_bytes: from.number_u32()?,
+            atime: Time::read(from)?,
+            mtime: Time::read(from)?,
+            ctime: Time::read(from)?,
+            btime: Time::read(from)?,
+        })
+    }
+}

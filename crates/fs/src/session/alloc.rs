@@ -1,0 +1,56 @@
+//! Numbers for inodes and blobs, in sequence, taken from the store in blocks. For a private store:
+//! neighbours in time are neighbours in the store.
+
+use super::Shared;
+use crate::error::{Error, Kind, Result};
+use crate::tx::{Tx, number};
+use base::sync::Mutex;
+use kv::{Durability, Read};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Numbers taken from the store at once. A crash loses what is left of them.
+const BLOCK: u64 = 4096;
+
+#[derive(Debug, Default)]
+pub(super) struct Numbers(Mutex<Range<u64>>);
+
+impl Numbers {
+    /// The next number.
+    pub(super) async fn take(&self, shared: &Arc<Shared>) -> Result<u64> {
+        loop {
+            if let Some(number) = self.0.lock().next() {
+                return Ok(number);
+            }
+            let block = reserve(shared).await?;
+            let mut left = self.0.lock();
+            // Two may have come here at once: the block that is not needed is given up.
+            if left.is_empty() {
+                *left = block;
+            }
+        }
+    }
+}
+
+async fn reserve(shared: &Arc<Shared>) -> Result<Range<u64>> {
+    let done = shared
+        .volume
+        .world
+        .store
+        .transact_send(Durability::Process, |txn, _| async move {
+            let mut tx = Tx::fenced(shared, txn).await?;
+            let key = tx.keys.next_inode();
+            let Some(next) = tx.get(&key, Read::Serializable).await? else {
+                return Err(tx.damaged(&key, "is missing"));
+            };
+            let first = number(&next).max(crate::volume::FIRST_INODE);
+            let end = first.checked_add(BLOCK).filter(|end| *end < 1 << 63).ok_or_else(|| {
+                Error::new(Kind::NoSpace, "the volume has given out all of its inode numbers")
+            })?;
+            tx.put(&key, end.to_le_bytes().to_vec())?;
+            let (txn, _) = tx.finish()?;
+            Ok::<_, Error>((txn, first..end))
+        })
+        .await?;
+    Ok(done.value)
+}

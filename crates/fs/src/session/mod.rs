@@ -1,0 +1,278 @@
+//! A session: one client of a volume. It has a key in the store that every change reads, a
+//! heartbeat, open files, and the log of what it did.
+
+mod alloc;
+mod background;
+mod handles;
+mod open_files;
+mod oplog;
+mod options;
+mod peers;
+mod start;
+mod times;
+
+pub use background::Maintained;
+pub(crate) use handles::{Handles, OpenDir, OpenFile};
+pub(crate) use open_files::{Doomed, Lease};
+pub use options::{Atime, SessionOptions, Sharing};
+
+use crate::error::{Error, Result, stale};
+use crate::reply::Reply;
+use crate::tx::Tx;
+use crate::volume::Volume;
+use alloc::Numbers;
+use base::sync::Mutex;
+use kv::{Durability, Key};
+use open_files::OpenFiles;
+use oplog::OpLog;
+use peers::Peers;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Whether an operation may be applied twice after an unknown commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpKind {
+    /// It writes nothing.
+    ReadOnly,
+    /// Applying it twice is applying it once, whatever others do between.
+    Idempotent,
+    /// It writes its reply to the op log in its own transaction, and reads it first after an
+    /// unknown commit.
+    NeedsReplay,
+}
+
+/// A client of a volume. Clones are the same session.
+#[derive(Debug, Clone)]
+pub struct Session(pub(crate) Arc<Shared>);
+
+/// What a session has.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) volume: Volume,
+    pub(crate) id: u64,
+    pub(crate) options: SessionOptions,
+    /// Nobody else can use the store: what others would need to know is kept in memory.
+    pub(crate) private: bool,
+    pub(crate) native_atomics: bool,
+    pub(crate) session_key: Key,
+    pub(crate) epoch_key: Key,
+    pub(crate) open: OpenFiles,
+    pub(crate) handles: Handles,
+    pub(crate) times: times::AccessTimes,
+    pub(crate) jobs_waiting: AtomicBool,
+    /// Jobs of large writes that are under way.
+    pub(crate) staging: Mutex<BTreeSet<u64>>,
+    pub(crate) counts: Counts,
+    log_ops: bool,
+    ended: AtomicBool,
+    ops: Mutex<OpLog>,
+    numbers: Numbers,
+    peers: Peers,
+}
+
+/// What a session has counted: seed for metrics.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) collisions: AtomicU64,
+    pub(crate) replays: AtomicU64,
+    pub(crate) repaired_blocks: AtomicU64,
+    pub(crate) reaped_sessions: AtomicU64,
+    pub(crate) collected_inodes: AtomicU64,
+}
+
+/// What a session has counted so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionCounts {
+    /// Random numbers for inodes that were taken already.
+    pub inode_collisions: u64,
+    /// Replies that were read back from the op log.
+    pub replays: u64,
+    /// Damaged blocks that parity repaired.
+    pub repaired_blocks: u64,
+    /// Dead sessions that this one has removed.
+    pub reaped_sessions: u64,
+    /// Inodes that were removed after their last lease.
+    pub collected_inodes: u64,
+    /// Files and directories that are open.
+    pub open_handles: u64,
+}
+
+impl Session {
+    /// The volume.
+    pub fn volume(&self) -> &Volume {
+        &self.0.volume
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// Whether it was ended by others, or by itself.
+    pub fn is_ended(&self) -> bool {
+        self.0.ended.load(Ordering::Acquire)
+    }
+
+    /// What it has counted.
+    pub fn counts(&self) -> SessionCounts {
+        let counts = &self.0.counts;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        SessionCounts {
+            inode_collisions: read(&counts.collisions),
+            replays: read(&counts.replays),
+            repaired_blocks: read(&counts.repaired_blocks),
+            reaped_sessions: read(&counts.reaped_sessions),
+            collected_inodes: read(&counts.collected_inodes),
+            open_handles: self.0.handles.count() as u64,
+        }
+    }
+
+    /// Runs `body` on one snapshot. Nothing may be written.
+    pub(crate) async fn view<T, F>(&self, body: impl Fn(Tx) -> F) -> Result<T>
+    where
+        F: Future<Output = Result<(Tx, T)>>,
+    {
+        self.0.check_alive()?;
+        let (shared, body) = (&self.0, &body);
+        let done = shared
+            .volume
+            .world
+            .store
+            .transact_send(Durability::Process, |txn, _| async move {
+                let (tx, value) = body(Tx::view(shared, txn)).await?;
+                Ok::<_, Error>((tx.abandon(), value))
+            })
+            .await?;
+        Ok(done.value)
+    }
+
+    /// Runs `body` in a fenced transaction and commits it; again, from the start, after a conflict.
+    pub(crate) async fn change<T: Reply, F>(
+        &self,
+        kind: OpKind,
+        body: impl Fn(Tx) -> F,
+    ) -> Result<T>
+    where
+        F: Future<Output = Result<(Tx, T)>>,
+    {
+        self.0.check_alive()?;
+        let (shared, body) = (&self.0, &body);
+        let logged = match kind {
+            OpKind::NeedsReplay if shared.log_ops => Some(LoggedOp::begin(shared)),
+            _ => None,
+        };
+        let logged = logged.as_ref();
+        let done = shared
+            .volume
+            .world
+            .store
+            .transact_send(Durability::Process, |txn, attempt| async move {
+                let mut tx = Tx::fenced(shared, txn).await?;
+                if attempt.maybe_committed
+                    && let Some(logged) = logged
+                    && let Some(value) = logged.replay::<T>(&mut tx).await?
+                {
+                    return Ok((tx.abandon(), (value, Vec::new(), 0)));
+                }
+                let (mut tx, value) = body(tx).await?;
+                let cleared = match logged {
+                    Some(logged) => logged.record(&mut tx, &value)?,
+                    None => 0,
+                };
+                let (txn, doomed) = tx.finish()?;
+                Ok::<_, Error>((txn, (value, doomed, cleared)))
+            })
+            .await?;
+        let (value, doomed, cleared) = done.value;
+        if let Some(logged) = logged {
+            logged.cleared(cleared);
+        }
+        drop(doomed);
+        Ok(value)
+    }
+}
+
+/// One operation in the op log, live until it is dropped.
+struct LoggedOp<'a> {
+    shared: &'a Arc<Shared>,
+    id: u64,
+}
+
+impl<'a> LoggedOp<'a> {
+    fn begin(shared: &'a Arc<Shared>) -> Self {
+        Self { shared, id: shared.ops.lock().begin() }
+    }
+
+    /// The reply of the try that did commit, if one did.
+    async fn replay<T: Reply>(&self, tx: &mut Tx) -> Result<Option<T>> {
+        let key = tx.keys.op(self.shared.id, self.id);
+        let Some(record) = tx.get(&key, kv::Read::Serializable).await? else {
+            return Ok(None);
+        };
+        match crate::reply::decode(&key, &record) {
+            Some(value) => {
+                self.shared.counts.replays.fetch_add(1, Ordering::Relaxed);
+                Ok(Some(value))
+            }
+            None => Err(tx.damaged(&key, "is damaged")),
+        }
+    }
+
+    /// Writes the reply, and removes those that nobody can ask for any more.
+    fn record<T: Reply>(&self, tx: &mut Tx, value: &T) -> Result<u64> {
+        let key = tx.keys.op(self.shared.id, self.id);
+        tx.put(&key, crate::reply::encode(&key, value))?;
+        let due = self.shared.ops.lock().clearable();
+        if due != 0 {
+            let range = tx.keys.ops_below(self.shared.id, due);
+            tx.delete_range(&range)?;
+        }
+        Ok(due)
+    }
+
+    fn cleared(&self, below: u64) {
+        self.shared.ops.lock().cleared(below);
+    }
+}
+
+impl Drop for LoggedOp<'_> {
+    fn drop(&mut self) {
+        self.shared.ops.lock().end(self.id);
+    }
+}
+
+impl Shared {
+    pub(crate) fn check_alive(&self) -> Result<()> {
+        if self.ended.load(Ordering::Acquire) { Err(ended()) } else { Ok(()) }
+    }
+
+    /// Notes that the session is over, and gives the error to say so.
+    pub(crate) fn end(&self) -> Error {
+        if !self.ended.swap(true, Ordering::AcqRel) {
+            tracing::warn!(
+                session = self.id,
+                volume = self.volume.name(),
+                "this session was ended by others: it was silent for too long"
+            );
+        }
+        ended()
+    }
+
+    pub(crate) fn random_number(&self) -> u64 {
+        // Numbers stay below 2^63, so that each has a successor; small ones are kept.
+        (self.volume.world.random.next_u64() >> 1).max(1 << 32)
+    }
+
+    /// A number for a new inode or blob, when numbers are given out in sequence.
+    pub(crate) async fn reserve(self: &Arc<Self>) -> Result<Option<u64>> {
+        if !self.private {
+            return Ok(None);
+        }
+        Ok(Some(self.numbers.take(self).await?))
+    }
+}
+
+fn ended() -> Error {
+    stale("this session was ended: mount the volume again")
+}

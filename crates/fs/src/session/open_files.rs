@@ -1,0 +1,168 @@
+//! Which inodes this session has open. On a private store this is all there is; on a shared one the
+//! first open of an inode also writes a lease that others can see.
+
+use crate::types::Ino;
+use base::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+pub(crate) struct OpenFiles(Arc<Mutex<Table>>);
+
+#[derive(Debug, Default)]
+struct Table {
+    inodes: BTreeMap<Ino, Open>,
+    doomed: BTreeMap<Ino, u32>,
+    generation: u64,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    count: u64,
+    /// The newest generation that was written to the lease.
+    generation: u64,
+    /// The lease is in the store.
+    leased: bool,
+    /// The last name went while it was open: look when the last handle goes.
+    garbage: bool,
+    /// There may be locks of this session.
+    locked: bool,
+}
+
+/// What an open has to do about the lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) generation: u64,
+    pub(crate) is_new: bool,
+}
+
+/// What the last release of an inode has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Last {
+    pub(crate) generation: u64,
+    pub(crate) leased: bool,
+    pub(crate) garbage: bool,
+    pub(crate) locked: bool,
+}
+
+/// An inode that is about to be removed and must not be opened before that has happened, or has
+/// failed.
+#[derive(Debug)]
+pub(crate) struct Doomed {
+    table: Arc<Mutex<Table>>,
+    ino: Ino,
+}
+
+impl Drop for Doomed {
+    fn drop(&mut self) {
+        let mut table = self.table.lock();
+        if let Some(count) = table.doomed.get_mut(&self.ino) {
+            *count -= 1;
+            if *count == 0 {
+                table.doomed.remove(&self.ino);
+            }
+        }
+    }
+}
+
+impl OpenFiles {
+    /// One handle more; `None` while the inode is about to be removed.
+    pub(crate) fn enter(&self, ino: Ino) -> Option<Lease> {
+        let mut table = self.0.lock();
+        if table.doomed.contains_key(&ino) {
+            return None;
+        }
+        table.generation += 1;
+        let generation = table.generation;
+        let open = table.inodes.entry(ino).or_default();
+        open.count += 1;
+        if open.leased {
+            return Some(Lease { generation: open.generation, is_new: false });
+        }
+        open.generation = generation;
+        Some(Lease { generation, is_new: true })
+    }
+
+    /// A number for a lease, greater than all before.
+    pub(crate) fn next_generation(&self) -> u64 {
+        let mut table = self.0.lock();
+        table.generation += 1;
+        table.generation
+    }
+
+    /// One handle more of an inode that nobody else can know yet, or whose lease is in the store
+    /// already.
+    pub(crate) fn adopt(&self, ino: Ino, generation: u64, leased: bool) -> u64 {
+        let mut table = self.0.lock();
+        table.generation += 1;
+        let generation = if leased { generation } else { table.generation };
+        let open = table.inodes.entry(ino).or_default();
+        open.count += 1;
+        open.leased |= leased;
+        open.generation = open.generation.max(generation);
+        generation
+    }
+
+    /// The lease is in the store.
+    pub(crate) fn leased(&self, ino: Ino, lease: Lease) {
+        if let Some(open) = self.0.lock().inodes.get_mut(&ino) {
+            open.leased = true;
+            open.generation = open.generation.max(lease.generation);
+        }
+    }
+
+    /// The session has locks on an open inode.
+    pub(crate) fn locked(&self, ino: Ino) {
+        if let Some(open) = self.0.lock().inodes.get_mut(&ino) {
+            open.locked = true;
+        }
+    }
+
+    /// One handle less. Tells what to do when it was the last.
+    pub(crate) fn leave(&self, ino: Ino) -> Option<Last> {
+        let mut table = self.0.lock();
+        let open = table.inodes.get_mut(&ino)?;
+        open.count = open.count.saturating_sub(1);
+        if open.count > 0 {
+            return None;
+        }
+        let open = table.inodes.remove(&ino)?;
+        Some(Last {
+            generation: open.generation,
+            leased: open.leased,
+            garbage: open.garbage,
+            locked: open.locked,
+        })
+    }
+
+    /// Keeps an inode from being opened while it is removed; `None` when it is open. Then the last
+    /// handle will have to look.
+    pub(crate) fn doom(&self, ino: Ino) -> Option<Doomed> {
+        let mut table = self.0.lock();
+        if let Some(open) = table.inodes.get_mut(&ino) {
+            open.garbage = true;
+            return None;
+        }
+        *table.doomed.entry(ino).or_default() += 1;
+        Some(Doomed { table: Arc::clone(&self.0), ino })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_being_removed_cannot_be_opened_and_the_other_way_round() {
+        let open = OpenFiles::default();
+        let doomed = open.doom(5).unwrap();
+        assert!(open.enter(5).is_none());
+        drop(doomed);
+        assert!(open.enter(5).unwrap().is_new);
+        assert!(open.doom(5).is_none());
+        assert!(open.enter(5).is_some());
+        assert_eq!(open.leave(5), None);
+        assert!(open.leave(5).unwrap().garbage);
+        assert!(open.doom(5).is_some());
+    }
+}

@@ -1,0 +1,58 @@
+//! What a session can be told.
+
+use std::time::Duration;
+
+/// Who else uses the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// What the engine says.
+    Auto,
+    /// Nobody: sessions found in the store are those of processes that died.
+    Private,
+    /// Others may.
+    Shared,
+}
+
+/// When reading changes the access time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Atime {
+    /// Always.
+    Strict,
+    /// When it is not after the last change, or a day old.
+    Relative,
+    /// Never.
+    Off,
+}
+
+/// What a session can be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// Who else uses the store.
+    pub sharing: Sharing,
+    /// When reading changes the access time.
+    pub atime: Atime,
+    /// How often the heartbeat is written.
+    pub heartbeat: Duration,
+    /// How long others may see no progress before the session counts as dead.
+    pub dead_after: Duration,
+    /// The most files and directories that may be open at once.
+    pub handles_max: usize,
+    /// The machine's name, for people.
+    pub host: String,
+    /// The process there, for people.
+    pub pid: u32,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self {
+            sharing: Sharing::Auto,
+            atime: Atime::Relative,
+            heartbeat: Duration::from_secs(10),
+            dead_after: Duration::from_secs(60),
+            handles_max: 1 << 20,
+            host: String::new(),
+            pid: 0,
+        }
+    }
+}

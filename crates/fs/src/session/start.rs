@@ -1,0 +1,151 @@
+//! How sessions begin and end.
+
+use super::{
+    Counts, Handles, Numbers, OpLog, OpenFiles, Peers, Session, SessionOptions, Shared, Sharing,
+    times,
+};
+use crate::error::{Error, Kind, Result};
+use crate::schema::{Job, Keys, Parsed, SessionRecord};
+use crate::volume::Volume;
+use base::sync::Mutex;
+use kv::{Durability, Query, Read, Txn};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Sessions of the dead that one transaction buries.
+const BURIED_AT_ONCE: usize = 16;
+
+impl Session {
+    /// Begins a session.
+    pub async fn start(volume: &Volume, options: SessionOptions) -> Result<Session> {
+        let capabilities = volume.world.store.capabilities();
+        let private = match options.sharing {
+            Sharing::Auto => !capabilities.shared,
+            Sharing::Private => true,
+            Sharing::Shared => false,
+        };
+        let record = SessionRecord {
+            host: options.host.clone(),
+            pid: options.pid,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: volume.world.now(),
+        };
+        if private {
+            while bury(volume).await? {}
+        }
+        let id = enroll(volume, &record).await?;
+        let keys = volume.keys;
+        let session = Session(Arc::new(Shared {
+            volume: volume.clone(),
+            id,
+            private,
+            native_atomics: capabilities.native.atomics,
+            session_key: keys.session(id),
+            epoch_key: keys.epoch(),
+            open: OpenFiles::default(),
+            handles: Handles::new(options.handles_max),
+            times: times::AccessTimes::default(),
+            // What a crash has left behind.
+            jobs_waiting: AtomicBool::new(true),
+            staging: Mutex::default(),
+            counts: Counts::default(),
+            log_ops: capabilities.unknown_commits,
+            ended: AtomicBool::new(false),
+            ops: Mutex::new(OpLog::new()),
+            numbers: Numbers::default(),
+            peers: Peers::default(),
+            options,
+        }));
+        Ok(session)
+    }
+
+    /// Ends this session in good order: access times are written, what it holds is given up, and
+    /// everything that it did is durable.
+    pub async fn stop(&self) -> Result<()> {
+        self.flush_times().await?;
+        let heartbeat = self
+            .view(|mut tx| async move {
+                let key = tx.keys.heartbeat(tx.session.id);
+                let value = tx.get(&key, Read::Snapshot).await?;
+                Ok((tx, value.as_deref().map_or(0, crate::tx::number)))
+            })
+            .await?;
+        // A session is ended the same way by itself and by others.
+        self.end_own(heartbeat).await?;
+        self.0.ended.store(true, Ordering::Release);
+        Ok(self.0.volume.world.store.sync().await?)
+    }
+
+    async fn end_own(&self, heartbeat: u64) -> Result<()> {
+        let id = self.0.id;
+        // What is left to do is done before the key goes: afterwards this session can do nothing.
+        self.run_reap_of(id).await?;
+        match self.end_peer(id, heartbeat).await {
+            // An unknown commit that did happen: the key is gone, as was wanted.
+            Err(error) if error.kind() == Kind::Stale => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+}
+
+/// Takes a number that no session has, and writes the session's records.
+async fn enroll(volume: &Volume, record: &SessionRecord) -> Result<u64> {
+    let keys = volume.keys;
+    let random = &volume.world.random;
+    // The number is drawn once: after an unknown commit a record under it is ours.
+    let id = (random.next_u64() >> 1).max(1);
+    volume
+        .world
+        .store
+        .transact_send(Durability::Process, |mut txn, attempt| async move {
+            let key = keys.session(id);
+            let bytes = record.encode(&key);
+            match txn.get(&key, Read::Serializable).await? {
+                None => {}
+                Some(found) if attempt.maybe_committed && found == bytes => return Ok((txn, ())),
+                Some(_) => {
+                    return Err(Error::new(
+                        Kind::Busy,
+                        "a session of the same number: start again",
+                    ));
+                }
+            }
+            txn.put(&key, bytes)?;
+            txn.put(&keys.heartbeat(id), 0u64.to_le_bytes().to_vec())?;
+            Ok::<_, Error>((txn, ()))
+        })
+        .await?;
+    Ok(id)
+}
+
+/// On a private store every session that is found is that of a process that died. True when there
+/// are more.
+async fn bury(volume: &Volume) -> Result<bool> {
+    let keys = volume.keys;
+    let random = &volume.world.random;
+    let done = volume
+        .world
+        .store
+        .transact_send(Durability::Process, |mut txn, _| async move {
+            let query = Query::new(keys.sessions()).limit(2 * BURIED_AT_ONCE);
+            let page = txn.range(&query, Read::Serializable).await?;
+            for (key, _) in page.iter() {
+                txn.delete(key)?;
+                if let Some(Parsed::Session { session }) = keys.parse(key) {
+                    put_reap(&mut txn, keys, random.next_u64() >> 1, session).await?;
+                }
+            }
+            Ok::<_, Error>((txn, page.more))
+        })
+        .await?;
+    Ok(done.value)
+}
+
+async fn put_reap(txn: &mut Txn, keys: Keys, mut job: u64, session: u64) -> Result<()> {
+    while txn.get(&keys.job(job), Read::Serializable).await?.is_some() {
+        job += 1;
+    }
+    let key = keys.job(job);
+    txn.put(&key, Job::Reap { session, next: 0 }.encode(&key))?;
+    Ok(())
+}

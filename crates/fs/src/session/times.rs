@@ -1,0 +1,126 @@
+//! Access times: kept in memory and written in the background, so that reading commits nothing.
+
+use super::{Atime, OpKind, Session, Shared};
+use crate::error::Result;
+use crate::schema::{Inode, hour_of};
+use crate::types::{Ino, Time};
+use base::sync::Mutex;
+use kv::Read;
+use std::collections::BTreeMap;
+
+/// The most inodes whose access times wait to be written.
+const WAITING_MAX: usize = 65_536;
+/// Written in one transaction.
+const BATCH: usize = 32;
+/// How old a relative access time may get, and how coarse the one for cold storage is.
+const DAY_SECS: i64 = 24 * 3600;
+const DAY_HOURS: u32 = 24;
+
+/// What waits to be written.
+#[derive(Debug, Default)]
+pub(crate) struct AccessTimes(Mutex<BTreeMap<Ino, Access>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Access {
+    /// What callers see; `None` when the mount keeps no access times.
+    atime: Option<Time>,
+    hour: u32,
+}
+
+impl AccessTimes {
+    /// Forgets what waits for an inode: the time was set by a caller.
+    pub(crate) fn forget(&self, ino: Ino) {
+        self.0.lock().remove(&ino);
+    }
+}
+
+impl Shared {
+    /// The access time that callers see.
+    pub(crate) fn access_time(&self, ino: Ino, inode: &Inode, _mtime: Time) -> Time {
+        let waiting = self.times.0.lock();
+        if waiting.is_empty() {
+            return inode.atime;
+        }
+        waiting.get(&ino).and_then(|access| access.atime).unwrap_or(inode.atime)
+    }
+
+    /// Notes that somebody has read an inode.
+    pub(crate) fn note_read(&self, ino: Ino, inode: &Inode, changed: u64, now: Time) {
+        let mtime = if changed == 0 { inode.mtime } else { crate::tx::time_of(changed) };
+        let seen = self.access_time(ino, inode, mtime);
+        let stale =
+            seen <= mtime.max(inode.ctime) || now.secs.saturating_sub(seen.secs) >= DAY_SECS;
+        let atime = match self.options.atime {
+            Atime::Strict => Some(now),
+            Atime::Relative if stale => Some(now),
+            Atime::Relative | Atime::Off => None,
+        };
+        let hour = hour_of(now);
+        let cold = hour.saturating_sub(inode.accessed_hour) >= DAY_HOURS;
+        if atime.is_none() && !cold {
+            return;
+        }
+        let mut waiting = self.times.0.lock();
+        // When it is full the oldest news are lost, not the newest reader's time: access times are
+        // advice, and memory has a bound.
+        if waiting.len() >= WAITING_MAX && !waiting.contains_key(&ino) {
+            waiting.pop_first();
+        }
+        let access = waiting.entry(ino).or_insert(Access { atime: None, hour });
+        access.hour = hour;
+        access.atime = atime.or(access.atime);
+    }
+}
+
+impl Session {
+    /// Writes the access times that wait; returns how many there were.
+    pub(crate) async fn flush_times(&self) -> Result<usize> {
+        let mut written = 0;
+        loop {
+            let batch: Vec<(Ino, Access)> = {
+                let waiting = self.0.times.0.lock();
+                waiting.iter().take(BATCH).map(|(ino, access)| (*ino, *access)).collect()
+            };
+            if batch.is_empty() {
+                return Ok(written);
+            }
+            let batch_ref = &batch;
+            self.change(OpKind::Idempotent, |mut tx| async move {
+                for (ino, access) in batch_ref {
+                    let Some(mut inode) = tx.find_inode(*ino, Read::Serializable).await? else {
+                        continue;
+                    };
+                    inode.atime = access.atime.unwrap_or(inode.atime);
+                    inode.accessed_hour = inode.accessed_hour.max(access.hour);
+                    tx.put_inode(*ino, &inode, &[])?;
+                }
+                Ok((tx, ()))
+            })
+            .await?;
+            let mut waiting = self.0.times.0.lock();
+            for (ino, access) in &batch {
+                // A read that came meanwhile waits for the next round.
+                if waiting.get(ino).is_some_and(|now| now.atime == access.atime) {
+                    waiting.remove(ino);
+                }
+            }
+            written += batch.len();
+        }
+    }
+
+    /// Writes the access time of one inode, if it waits.
+    pub(crate) async fn flush_time(&self, ino: Ino) -> Result<()> {
+        let Some(access) = self.0.times.0.lock().remove(&ino) else {
+            return Ok(());
+        };
+        self.change(OpKind::Idempotent, |mut tx| async move {
+            if let Some(mut inode) = tx.find_inode(ino, Read::Serializable).await? {
+                inode.atime = access.atime.unwrap_or(inode.atime);
+                inode.accessed_hour = inode.accessed_hour.max(access.hour);
+                tx.put_inode(ino, &inode, &[])?;
+            }
+            Ok((tx, ()))
+        })
+        .await
+    }
+}
