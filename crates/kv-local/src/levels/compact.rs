@@ -75,11 +75,14 @@ fn plan(levels: &Levels, mut groups: Vec<Vec<Arc<Table>>>, to: usize) -> Result<
 }
 
 impl Compaction {
-    /// One table that nothing needs to be merged with can just change its level.
+    /// One table that nothing needs to be merged with can just change its level, unless a table of
+    /// the new level lies in a gap between its keys: then it has to be cut there.
     pub(crate) fn moved(&self) -> Option<&Arc<Table>> {
         let mut tables = self.groups.iter().flatten();
         let only = tables.next()?;
-        (tables.next().is_none() && !self.bottom).then_some(only)
+        let inside = |wall: &Key| only.info.smallest < *wall && *wall <= only.info.largest;
+        let fits = !self.walls.iter().any(inside);
+        (tables.next().is_none() && !self.bottom && fits).then_some(only)
     }
 
     /// Writes the merged tables.

@@ -108,7 +108,18 @@ impl Manifest {
             }
             manifest.tables.push((level, TableInfo { id, bytes, entries, smallest, largest }));
         }
-        reader.0.is_empty().then_some(manifest)
+        (reader.0.is_empty() && manifest.is_in_order()).then_some(manifest)
+    }
+
+    /// Below level 0 tables follow one another: a key is looked for in one of each level only.
+    fn is_in_order(&self) -> bool {
+        self.tables.windows(2).all(|pair| match pair {
+            [(level, one), (next, other)] if level == next && *level > 0 => {
+                one.largest < other.smallest
+            }
+            [(level, _), (next, _)] => level <= next,
+            _ => true,
+        })
     }
 
     /// The manifest of a store; `None` when it has none yet.

@@ -2,7 +2,7 @@
 
 use crate::life::{Life, open, scan};
 use base::{Random, SeededRandom, SimDisk, block_on};
-use kv::{Engine, KeyRange, Query};
+use kv::{Commit, Durability, Engine, Key, KeyRange, Op, Query};
 
 #[test]
 fn agrees_with_a_map_through_folds_merges_and_reopens() {
@@ -124,4 +124,44 @@ fn far_too_many_old_snapshots_are_given_up_oldest_first() {
     assert!(lost > 0 && lost < 90, "{lost} were given up");
     assert!(outcomes[lost..].iter().all(Result::is_ok), "only the oldest");
     assert_eq!(outcomes[0].as_ref().unwrap_err().kind(), kv::ErrorKind::TooOld);
+}
+
+/// Keys come in clusters, each written for a while, as files' blocks do. A table then has wide gaps
+/// between its keys, and others lie in them.
+#[test]
+fn clusters_of_keys_in_the_gaps_of_others_are_all_found() {
+    for seed in 0..60 {
+        let random = SeededRandom::new(2_000 + seed);
+        let disk = SimDisk::new();
+        let local = open(&disk).unwrap();
+        let mut expected = crate::life::State::new();
+        let mut next = [0u64; 24];
+        for phase in 0..40 {
+            let cluster = random.below(24) as usize;
+            for _ in 0..1 + random.below(12) {
+                let ops = (0..1 + random.below(40))
+                    .map(|_| {
+                        next[cluster] += 1;
+                        let key = format!("cluster-{cluster:02}-{:06}", next[cluster]);
+                        let value = vec![b'v'; random.below(60) as usize];
+                        expected.insert(key.clone().into_bytes(), value.clone());
+                        Op::Put(Key::new(key.as_bytes()), value.into())
+                    })
+                    .collect();
+                let commit =
+                    Commit { reads: vec![], writes: vec![], ops, durability: Durability::Process };
+                let snapshot = block_on(local.snapshot()).unwrap();
+                block_on(local.commit(snapshot, commit)).unwrap();
+            }
+            let snapshot = block_on(local.snapshot()).unwrap();
+            for (key, value) in &expected {
+                let found = block_on(snapshot.get(key)).unwrap();
+                let key = key.escape_ascii();
+                assert_eq!(found.as_deref(), Some(&value[..]), "seed {seed} phase {phase} {key}");
+            }
+        }
+        assert_eq!(scan(&local).unwrap(), expected, "seed {seed}");
+        local.close().unwrap();
+        assert_eq!(scan(&open(&disk).unwrap()).unwrap(), expected, "seed {seed}, opened again");
+    }
 }
