@@ -14,7 +14,18 @@ mod access;
 pub mod acl;
 pub mod blob;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod job;
+#[cfg(feature = "model")]
+#[allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "asserting is its purpose"
+)]
+pub mod model;
 pub mod op;
 mod reply;
 pub mod schema;

@@ -52,7 +52,11 @@ impl Reply for bool {
     }
 
     fn read(from: &mut Reader<'_>) -> Option<Self> {
-        Some(from.byte()? != 0)
+        match from.byte()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
     }
 }
 
@@ -78,7 +82,8 @@ impl<T: Reply> Reply for Option<T> {
     fn read(from: &mut Reader<'_>) -> Option<Self> {
         Some(match from.byte()? {
             0 => None,
-            _ => Some(T::read(from)?),
+            1 => Some(T::read(from)?),
+            _ => return None,
         })
     }
 }
@@ -89,7 +94,8 @@ impl Reply for Time {
     }
 
     fn read(from: &mut Reader<'_>) -> Option<Self> {
-        Some(Time { secs: i64::from_le_bytes(from.array()?), nanos: from.number_u32()? })
+        let (secs, nanos) = (i64::from_le_bytes(from.array()?), from.number_u32()?);
+        (nanos < 1_000_000_000).then_some(Time { secs, nanos })
     }
 }
 

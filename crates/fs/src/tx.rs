@@ -24,6 +24,8 @@ pub(crate) struct Tx {
     pub(crate) epoch: u64,
     bytes: i64,
     inodes: i64,
+    /// Bytes that mapped files take more, by inode.
+    space: Vec<(Ino, i64)>,
     /// Inodes that must not be opened until this transaction has ended.
     pub(crate) doomed: Vec<Doomed>,
 }
@@ -60,6 +62,7 @@ impl Tx {
             epoch: 0,
             bytes: 0,
             inodes: 0,
+            space: Vec::new(),
             doomed: Vec::new(),
         }
     }
@@ -90,6 +93,11 @@ impl Tx {
             if by != 0 {
                 // Adding a negative number's two's complement subtracts.
                 self.txn.add(&self.keys.counter(shard, counter), by as u64)?;
+            }
+        }
+        for (ino, by) in std::mem::take(&mut self.space) {
+            if by != 0 {
+                self.txn.add(&self.keys.blocks(ino), by as u64)?;
             }
         }
         Ok((self.txn, self.doomed))
@@ -309,6 +317,21 @@ impl Tx {
     pub(crate) fn touch(&mut self, ino: Ino) -> Result<()> {
         let key = self.keys.changed(ino);
         Ok(self.txn.max(&key, nanos_of(self.now))?)
+    }
+
+    /// A mapped file takes so many bytes more.
+    pub(crate) fn count_space(&mut self, ino: Ino, by: i64) {
+        match self.space.iter_mut().find(|(of, _)| *of == ino) {
+            Some((_, sum)) => *sum += by,
+            None => self.space.push((ino, by)),
+        }
+    }
+
+    /// What was counted of a file does not count: it has no such space any more.
+    pub(crate) fn forget_space(&mut self, ino: Ino) -> Result<()> {
+        self.space.retain(|(of, _)| *of != ino);
+        let key = self.keys.blocks(ino);
+        self.delete(&key)
     }
 
     /// Data takes so many bytes more.

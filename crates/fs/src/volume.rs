@@ -136,9 +136,7 @@ impl Volume {
                 }
                 let number = free_number(&mut txn).await?;
                 let keys = Keys::new(number);
-                let mut out = codec::Writer::default();
-                out.number(number.into());
-                txn.put(name_key, out.seal(name_key))?;
+                txn.put(name_key, encode_number(name_key, number))?;
                 txn.put(&keys.volume(), record_ref.encode(&keys.volume()))?;
                 txn.put(&keys.epoch(), 1u64.to_le_bytes().to_vec())?;
                 txn.put(&keys.next_inode(), FIRST_INODE.to_le_bytes().to_vec())?;
@@ -284,7 +282,13 @@ fn check_sizes(record: &VolumeRecord, store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn decode_number(key: &[u8], record: &[u8]) -> Result<u16> {
+pub(crate) fn encode_number(key: &[u8], number: u16) -> Vec<u8> {
+    let mut out = codec::Writer::default();
+    out.number(number.into());
+    out.seal(key)
+}
+
+pub(crate) fn decode_number(key: &[u8], record: &[u8]) -> Result<u16> {
     let read = || {
         let mut from = codec::unseal(key, record)?;
         let number = u16::try_from(from.number()?).ok()?;

@@ -119,10 +119,15 @@ pub fn decode(stored: &Bytes, place: &[u8], block_bytes: usize) -> Result<Bytes,
     if raw.len() != raw_len {
         return Err(Damage::Length { found: raw.len() as u64, wanted: raw_len as u64 });
     }
+    // Zeros at the end are not stored: one form for each block.
+    if raw.last().is_none_or(|last| *last == 0) {
+        let found = trimmed_len(&raw) as u64;
+        return Err(Damage::Length { found, wanted: raw_len as u64 });
+    }
     Ok(raw)
 }
 
-fn sum(place: &[u8], fields: &[u8], payload: &[u8]) -> u64 {
+pub(crate) fn sum(place: &[u8], fields: &[u8], payload: &[u8]) -> u64 {
     hash64(hash64(hash64(0, place), fields), payload)
 }
 

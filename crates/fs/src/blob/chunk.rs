@@ -4,8 +4,9 @@
 use super::block;
 use super::parity::Parity;
 use super::repair::{self, load_stored};
-use crate::error::{Result, no_space};
-use crate::schema::{BlockPlace, Data, Inode, MapEntry, PARITY_BLOCK};
+use super::truncate::{GENERATIONS_AT_ONCE, sweep_later};
+use crate::error::{Kind, Result, no_space};
+use crate::schema::{Bits, BlockPlace, Data, Inode, MapEntry, PARITY_BLOCK};
 use crate::tx::Tx;
 use crate::types::Ino;
 use bytes::Bytes;
@@ -60,7 +61,8 @@ impl ChunkEdit {
             None => Ok(None),
             Some(generation) => {
                 let place = self.place(block, generation);
-                Ok(Some(repair::load(tx, place, Read::Serializable).await?.0))
+                let known = self.groups.get(&group_of(tx, block));
+                Ok(Some(repair::load(tx, place, Read::Serializable, known).await?.0))
             }
         }
     }
@@ -145,19 +147,22 @@ impl ChunkEdit {
         run: Range<u32>,
         allocated: bool,
     ) -> Result<()> {
-        let mut generations = std::collections::BTreeSet::new();
+        let mut generations: BTreeMap<u64, Bits> = BTreeMap::new();
         for block in run.clone().filter(|block| self.data.allocated.has(*block)).collect::<Vec<_>>()
         {
             if let Some(generation) = self.data.generation_of(block) {
                 self.note_parity(tx, block, None).await?;
                 self.data.store(block, None);
-                generations.insert(generation);
+                generations.entry(generation).or_default().set(block);
             }
             if !allocated {
                 self.data.allocated.clear(block);
             }
         }
-        for generation in generations {
+        if generations.len() > GENERATIONS_AT_ONCE {
+            return sweep_later(tx, self.slot, self.blob, self.chunk, generations).await;
+        }
+        for generation in generations.into_keys() {
             let start = tx.keys.block(self.place(run.start, generation));
             let end = tx.keys.block(self.place(run.end, generation));
             tx.delete_range(&KeyRange { start, end })?;
@@ -193,28 +198,60 @@ impl ChunkEdit {
         if size == 0 {
             return Ok(());
         }
-        let group = block / size;
-        let mut parity = match self.groups.remove(&group) {
-            Some(parity) => parity,
-            None => repair::load_parity(tx, self.place(0, 0), group).await?.unwrap_or_default(),
-        };
-        let old = match self.data.generation_of(block) {
-            Some(generation) => {
-                let place = self.place(block, generation);
-                Some((generation, load_stored(tx, place, Read::Serializable).await?.0))
+        let group = group_of(tx, block);
+        let blocks = group * size..(group + 1) * size;
+        let known = match self.groups.remove(&group) {
+            Some(parity) => Some(parity),
+            None => {
+                let found = repair::load_parity(tx, self.place(0, 0), group).await?;
+                Some(found.unwrap_or_default()).filter(|parity| self.agrees(parity, blocks.clone()))
             }
+        };
+        let new = new.map(|(generation, bytes)| (generation, &bytes[..]));
+        let replaced = match known {
+            Some(parity) => self.replaced(tx, parity, block, new).await?,
             None => None,
         };
-        let old = old.as_ref().map(|(generation, bytes)| (*generation, &bytes[..]));
-        let new = new.map(|(generation, bytes)| (generation, &bytes[..]));
-        if parity.replace(block, old, new).is_err() {
-            // What the record says is not what is there: it is made again from the blocks.
-            parity = self.parity_of(tx, group * size..(group + 1) * size, block, new).await?;
-        }
+        // Where the record says what is not there, it is made again from the blocks.
+        let parity = match replaced {
+            Some(parity) => parity,
+            None => self.parity_of(tx, blocks, block, new).await?,
+        };
         self.groups.insert(group, parity);
         Ok(())
     }
 
+    /// Whether parity is that of the blocks that the map entry names.
+    fn agrees(&self, parity: &Parity, blocks: Range<u32>) -> bool {
+        let named = blocks.filter_map(|block| Some((block, self.data.generation_of(block)?)));
+        named.eq(parity.members().iter().map(|member| (member.block, member.generation)))
+    }
+
+    /// The parity after a change of one block; `None` when that cannot be told from what is there.
+    async fn replaced(
+        &self,
+        tx: &mut Tx,
+        mut parity: Parity,
+        block: u32,
+        new: Option<(u64, &[u8])>,
+    ) -> Result<Option<Parity>> {
+        let old = match self.data.generation_of(block) {
+            Some(generation) => {
+                let place = self.place(block, generation);
+                match load_stored(tx, place, Read::Serializable, Some(&parity)).await {
+                    Ok((stored, _)) => Some((generation, stored)),
+                    // What is lost can be replaced all the same.
+                    Err(error) if error.kind() == Kind::Corrupt => return Ok(None),
+                    Err(error) => return Err(error),
+                }
+            }
+            None => None,
+        };
+        let old = old.as_ref().map(|(generation, bytes)| (*generation, &bytes[..]));
+        Ok(parity.replace(block, old, new).is_ok().then_some(parity))
+    }
+
+    /// The parity of a group, made from its blocks. Those that are lost have no part in it.
     async fn parity_of(
         &self,
         tx: &mut Tx,
@@ -226,11 +263,11 @@ impl ChunkEdit {
         for block in blocks.filter(|block| *block != changed) {
             if let Some(generation) = self.data.generation_of(block) {
                 let place = self.place(block, generation);
-                members.push((
-                    block,
-                    generation,
-                    load_stored(tx, place, Read::Serializable).await?.0,
-                ));
+                match load_stored(tx, place, Read::Serializable, None).await {
+                    Ok((stored, _)) => members.push((block, generation, stored)),
+                    Err(error) if error.kind() == Kind::Corrupt => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
         let all = members
@@ -254,10 +291,7 @@ impl ChunkEdit {
         let by = i64::from(self.data.allocated.count()) - i64::from(self.allocated_before);
         let by = by * i64::from(tx.session.volume.record.block_bytes);
         take_space(tx, by).await?;
-        if by != 0 {
-            let key = tx.keys.blocks(ino);
-            tx.add(&key, by)?;
-        }
+        tx.count_space(ino, by);
         if self.data.allocated.is_empty() {
             if self.before.is_some() {
                 let key = tx.keys.map(self.blob, self.chunk);
@@ -271,6 +305,11 @@ impl ChunkEdit {
         }
         Ok(())
     }
+}
+
+/// The parity group of a block; 0 where there is no parity.
+fn group_of(tx: &Tx, block: u32) -> u32 {
+    block.checked_div(tx.session.volume.record.parity_group.into()).unwrap_or(0)
 }
 
 /// Counts space, and refuses what the volume has no room for.

@@ -17,7 +17,7 @@ pub use damage::Damage;
 pub(crate) use chunk::ChunkEdit;
 pub(crate) use inline::to_mapped;
 pub(crate) use read::read;
-pub(crate) use space::{allocate, next_entry, seek, zero};
+pub(crate) use space::{allocate, next_entry, seek, taken_in, zero};
 pub(crate) use truncate::{drop_data, remove_chunks, truncate};
 pub(crate) use write::write;
 

@@ -210,7 +210,7 @@ fn xor_into(into: &mut [u8], bytes: &[u8]) {
     }
 }
 
-fn sum(place: &[u8], fields: &[u8], rest: &[u8]) -> u64 {
+pub(crate) fn sum(place: &[u8], fields: &[u8], rest: &[u8]) -> u64 {
     hash64(hash64(hash64(0, place), fields), rest)
 }
 

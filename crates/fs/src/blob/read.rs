@@ -8,6 +8,9 @@ use crate::tx::Tx;
 use bytes::{Bytes, BytesMut};
 use kv::Read;
 
+/// Blocks that are read in one round trip.
+const AT_ONCE: usize = 64;
+
 /// What reading found.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
@@ -38,32 +41,39 @@ pub(crate) async fn read(
     let mut done = 0usize;
     for (chunk, from, to) in geometry.chunks(offset, end) {
         let entry = tx.map_entry(inode.blob, chunk, mode).await?;
+        let data = match &entry {
+            Some(MapEntry::Data(data)) => Some(data),
+            Some(MapEntry::Zero) | None => None,
+        };
+        // The stored pieces: where they go, and which part of the block.
+        let mut pieces = Vec::new();
+        let mut places = Vec::new();
         for (block, from, to) in geometry.blocks(from, to) {
-            let generation = match &entry {
-                Some(MapEntry::Data(data)) => data.generation_of(block),
-                Some(MapEntry::Zero) | None => None,
-            };
-            if let Some(generation) = generation {
-                let place = BlockPlace {
+            if let Some(generation) = data.and_then(|data| data.generation_of(block)) {
+                pieces.push((done, from, to));
+                places.push(BlockPlace {
                     slot: inode.slot,
                     blob: inode.blob,
                     chunk,
                     block: block as u16,
                     generation,
-                };
-                let (bytes, rebuilt) = repair::load(tx, place, mode).await?;
-                repairs.extend(rebuilt);
+                });
+            }
+            done += to - from;
+        }
+        for (pieces, places) in pieces.chunks(AT_ONCE).zip(places.chunks(AT_ONCE)) {
+            let loaded = repair::load_many(tx, places, mode, &mut repairs).await?;
+            for ((at, from, to), bytes) in pieces.iter().copied().zip(loaded) {
                 // All that was asked for, in one piece: nothing is copied.
                 if to - from == total && bytes.len() >= to {
                     return Ok(Found { bytes: bytes.slice(from..to), repairs });
                 }
                 let out = out.get_or_insert_with(|| BytesMut::zeroed(total));
                 let have = bytes.get(from..to.min(bytes.len())).unwrap_or_default();
-                if let Some(space) = out.get_mut(done..done + have.len()) {
+                if let Some(space) = out.get_mut(at..at + have.len()) {
                     space.copy_from_slice(have);
                 }
             }
-            done += to - from;
         }
     }
     let out = out.unwrap_or_else(|| BytesMut::zeroed(total));

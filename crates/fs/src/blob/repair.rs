@@ -7,7 +7,7 @@ use crate::schema::{BlockPlace, PARITY_BLOCK};
 use crate::session::{OpKind, Session};
 use crate::tx::Tx;
 use bytes::Bytes;
-use kv::Read;
+use kv::{Key, Read};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
@@ -26,30 +26,74 @@ pub(crate) struct Rebuilt {
 
 async fn raw(tx: &mut Tx, place: BlockPlace, read: Read) -> Result<Raw> {
     let key = tx.keys.block(place);
-    let stored = match tx.get(&key, read).await {
-        Ok(Some(stored)) => stored,
-        Ok(None) => return Ok(Raw::Damaged(tx.damaged(&key, "is missing"))),
-        Err(error) if error.kind() == Kind::Corrupt => return Ok(Raw::Damaged(error)),
-        Err(error) => return Err(error),
-    };
-    let block_bytes = tx.session.volume.record.block_bytes as usize;
-    Ok(match block::decode(&stored, &key, block_bytes) {
-        Ok(bytes) => Raw::Sound(stored, bytes),
-        Err(damage) => Raw::Damaged(tx.damaged(&key, &damage.to_string())),
-    })
+    match tx.get(&key, read).await {
+        Ok(stored) => Ok(check(tx, &key, stored)),
+        Err(error) if error.kind() == Kind::Corrupt => Ok(Raw::Damaged(error)),
+        Err(error) => Err(error),
+    }
 }
 
-/// The bytes of a block, and the block itself when it had to be rebuilt.
+fn check(tx: &Tx, key: &Key, stored: Option<Bytes>) -> Raw {
+    let Some(stored) = stored else {
+        return Raw::Damaged(tx.damaged(key, "is missing"));
+    };
+    let block_bytes = tx.session.volume.record.block_bytes as usize;
+    match block::decode(&stored, key, block_bytes) {
+        Ok(bytes) => Raw::Sound(stored, bytes),
+        Err(damage) => Raw::Damaged(tx.damaged(key, &damage.to_string())),
+    }
+}
+
+/// The bytes of several blocks, in one round trip where that matters.
+pub(crate) async fn load_many(
+    tx: &mut Tx,
+    places: &[BlockPlace],
+    read: Read,
+    repairs: &mut Vec<Rebuilt>,
+) -> Result<Vec<Bytes>> {
+    let mut all = Vec::with_capacity(places.len());
+    if let [place] = places {
+        let (bytes, rebuilt) = load(tx, *place, read, None).await?;
+        repairs.extend(rebuilt);
+        all.push(bytes);
+        return Ok(all);
+    }
+    let keys: Vec<Key> = places.iter().map(|place| tx.keys.block(*place)).collect();
+    let slices: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    let found = match tx.txn.get_many(&slices, read).await {
+        Ok(found) => found,
+        // One of them is damaged in the engine: which one is found out below.
+        Err(error) if error.kind() == kv::ErrorKind::Corrupt => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let mut found = found.into_iter();
+    for (place, key) in places.iter().zip(&keys) {
+        if let Some(stored) = found.next()
+            && let Raw::Sound(_, bytes) = check(tx, key, stored)
+        {
+            all.push(bytes);
+            continue;
+        }
+        let (bytes, rebuilt) = load(tx, *place, read, None).await?;
+        repairs.extend(rebuilt);
+        all.push(bytes);
+    }
+    Ok(all)
+}
+
+/// The bytes of a block, and the block itself when it had to be rebuilt. `known` is the parity of its
+/// group where the transaction is about to write another than is stored.
 pub(crate) async fn load(
     tx: &mut Tx,
     place: BlockPlace,
     read: Read,
+    known: Option<&Parity>,
 ) -> Result<(Bytes, Option<Rebuilt>)> {
     let error = match raw(tx, place, read).await? {
         Raw::Sound(_, bytes) => return Ok((bytes, None)),
         Raw::Damaged(error) => error,
     };
-    let (stored, bytes) = rebuild(tx, place, error).await?;
+    let (stored, bytes) = rebuild(tx, place, error, known).await?;
     Ok((bytes, Some(Rebuilt { place, stored })))
 }
 
@@ -58,12 +102,13 @@ pub(crate) async fn load_stored(
     tx: &mut Tx,
     place: BlockPlace,
     read: Read,
+    known: Option<&Parity>,
 ) -> Result<(Bytes, Option<Rebuilt>)> {
     let error = match raw(tx, place, read).await? {
         Raw::Sound(stored, _) => return Ok((stored, None)),
         Raw::Damaged(error) => error,
     };
-    let (stored, _) = rebuild(tx, place, error).await?;
+    let (stored, _) = rebuild(tx, place, error, known).await?;
     Ok((stored.clone(), Some(Rebuilt { place, stored })))
 }
 
@@ -91,13 +136,22 @@ pub(crate) async fn load_parity(
     }
 }
 
-async fn rebuild(tx: &mut Tx, place: BlockPlace, error: Error) -> Result<(Bytes, Bytes)> {
+async fn rebuild(
+    tx: &mut Tx,
+    place: BlockPlace,
+    error: Error,
+    known: Option<&Parity>,
+) -> Result<(Bytes, Bytes)> {
     let size = u16::from(tx.session.volume.record.parity_group);
     if size == 0 {
         return Err(error);
     }
     let group = u32::from(place.block / size);
-    let Some(parity) = load_parity(tx, place, group).await? else {
+    let parity = match known {
+        Some(known) => Some(known.clone()),
+        None => load_parity(tx, place, group).await?,
+    };
+    let Some(parity) = parity else {
         return Err(error);
     };
     let mut others = BTreeMap::new();

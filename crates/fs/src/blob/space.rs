@@ -4,7 +4,7 @@ use super::write::wait_for_trim;
 use super::{ChunkEdit, Geometry, inline};
 use crate::error::{Error, Kind, Result};
 use crate::schema::{Form, Inode, MapEntry, Parsed};
-use crate::tx::Tx;
+use crate::tx::{Tx, inline_space};
 use crate::types::{Ino, Seek};
 use kv::{Query, Read};
 
@@ -69,6 +69,29 @@ pub(crate) async fn zero(
         edit.finish(tx, ino).await?;
     }
     Ok(())
+}
+
+/// Bytes of all blocks that a range touches and that take space already.
+pub(crate) async fn taken_in(tx: &mut Tx, inode: &Inode, start: u64, end: u64) -> Result<u64> {
+    let geometry = Geometry::of(&tx.session.volume.record);
+    if inode.form == Form::Inline {
+        return Ok(inline_space(inode.inline_len) as u64);
+    }
+    let mut blocks = 0;
+    let mut chunk = start / geometry.chunk_bytes;
+    while let Some((found, entry)) = next_entry(tx, inode.blob, chunk, Read::Snapshot).await? {
+        let base = found * geometry.chunk_bytes;
+        if base >= end {
+            break;
+        }
+        if let MapEntry::Data(data) = entry {
+            let (from, to) = (start.max(base) - base, (end - base).min(geometry.chunk_bytes));
+            let range = geometry.blocks(from, to);
+            blocks += range.filter(|(block, ..)| data.allocated.has(*block)).count() as u64;
+        }
+        chunk = found + 1;
+    }
+    Ok(blocks * geometry.block_bytes)
 }
 
 /// The next chunk at or behind `chunk` that has an entry.

@@ -3,17 +3,18 @@
 //! whole write or nothing of it.
 
 use super::{ChunkEdit, Geometry, block, to_mapped};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result, too_big};
 use crate::schema::{Bits, BlockPlace, Form, Inode, Job, Part};
 use crate::session::{OpKind, Session};
 use crate::tx::Tx;
-use crate::types::Ino;
+use crate::types::{FILE_BYTES_MAX, Ino};
+use base::sync::Mutex;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The most bytes that one call writes; a longer one is answered with a shorter count.
-pub(crate) const STAGED_BYTES_MAX: u64 = 32 << 20;
+const STAGED_BYTES_MAX: u64 = 32 << 20;
 
 /// Operations of a transaction that are not blocks: inode, counters, log, map entries.
 const OTHER_OPS: usize = 40;
@@ -42,6 +43,19 @@ pub(crate) fn fits(session: &Session, len: u64) -> bool {
     blocks <= blocks_at_once(session)
 }
 
+/// The most bytes that one call writes on this store: the parity of staged blocks is written by the
+/// transaction that publishes them.
+pub(crate) fn bytes_max(session: &Session) -> u64 {
+    let record = &session.0.volume.record;
+    match u64::from(record.parity_group) {
+        0 => STAGED_BYTES_MAX,
+        group => {
+            let groups = (blocks_at_once(session) / 2).saturating_sub(2).max(1);
+            STAGED_BYTES_MAX.min(groups * group * u64::from(record.block_bytes))
+        }
+    }
+}
+
 /// The most bytes that surely fit one transaction.
 pub(crate) fn fitting_bytes(session: &Session) -> u64 {
     let block = u64::from(session.0.volume.record.block_bytes);
@@ -50,6 +64,33 @@ pub(crate) fn fitting_bytes(session: &Session) -> u64 {
         len /= 2;
     }
     len
+}
+
+/// Jobs of a large write that is under way: nobody else of this session runs them until it ends, or
+/// nobody waits for it any more.
+struct Staging<'a> {
+    session: &'a Session,
+    jobs: Mutex<Vec<u64>>,
+}
+
+impl<'a> Staging<'a> {
+    fn new(session: &'a Session) -> Self {
+        Self { session, jobs: Mutex::default() }
+    }
+
+    fn add(&self, job: u64) {
+        self.jobs.lock().push(job);
+        self.session.0.staging.lock().insert(job);
+    }
+}
+
+impl Drop for Staging<'_> {
+    fn drop(&mut self) {
+        let mut staging = self.session.0.staging.lock();
+        for job in self.jobs.lock().drain(..) {
+            staging.remove(&job);
+        }
+    }
 }
 
 /// Blocks that wait to become the file's.
@@ -74,13 +115,15 @@ impl Session {
         for _ in 0..APPEND_TRIES {
             let inode = self.mapped(ino).await?;
             let at = offset.unwrap_or(inode.size);
-            let staged = self.stage(&inode, at, bytes).await?;
+            let room = FILE_BYTES_MAX.saturating_sub(at).min(bytes.len() as u64) as usize;
+            let Some(bytes) = bytes.get(..room).filter(|bytes| !bytes.is_empty()) else {
+                return Err(too_big("a file has at most 2^63-1 bytes"));
+            };
+            let staging = Staging::new(self);
+            let staged = self.stage(&staging, &inode, at, bytes).await?;
             let append = offset.is_none();
             match self.publish(ino, &staged, at, append, bytes, drop_privileges).await {
-                Ok(Some(count)) => {
-                    self.0.staging.lock().remove(&staged.job);
-                    return Ok(count);
-                }
+                Ok(Some(count)) => return Ok(count),
                 Ok(None) => self.unstage(staged.job).await?,
                 Err(error) => {
                     // What cannot be removed now is removed by the background, or by others.
@@ -120,7 +163,13 @@ impl Session {
     }
 
     /// Writes the blocks that `bytes` cover wholly under a generation of their own.
-    async fn stage(&self, inode: &Inode, at: u64, bytes: &[u8]) -> Result<Staged> {
+    async fn stage(
+        &self,
+        staging: &Staging<'_>,
+        inode: &Inode,
+        at: u64,
+        bytes: &[u8],
+    ) -> Result<Staged> {
         let geometry = Geometry::of(&self.0.volume.record);
         let size = geometry.block_bytes;
         let first = at.div_ceil(size);
@@ -129,13 +178,14 @@ impl Session {
         let job = self
             .change(OpKind::NeedsReplay, |mut tx| async move {
                 let job = tx.fresh_job().await?;
-                tx.session.staging.lock().insert(job);
+                staging.add(job);
                 let stage = Job::Stage { session, slot, blob, generation: job, next: first, end };
                 tx.put_job(job, &stage)?;
                 Ok((tx, job))
             })
             .await?;
-        self.0.staging.lock().insert(job);
+        // Also when the number was read back from the op log.
+        staging.add(job);
         let mut staged = Staged { job, blob, blocks: BTreeMap::new(), range: first..end };
         let per_chunk = u64::from(geometry.blocks_per_chunk());
         let codec = self.0.volume.record.codec;
@@ -152,6 +202,10 @@ impl Session {
             staged.blocks.iter().map(|(index, bytes)| (*index, bytes.clone())).collect();
         for batch in all.chunks(blocks_at_once(self) as usize) {
             self.change(OpKind::Idempotent, |mut tx| async move {
+                // Without the job nobody would ever remove them.
+                if tx.job(job).await?.is_none() {
+                    return Err(Error::new(Kind::Io, "the job of a large write is gone"));
+                }
                 for (index, stored) in batch {
                     let key = tx.keys.block(place_of(slot, blob, *index, per_chunk, job));
                     tx.put(&key, stored.clone())?;
@@ -194,7 +248,6 @@ impl Session {
 
     /// Removes blocks that did not become a file's.
     pub(crate) async fn unstage(&self, job: u64) -> Result<()> {
-        self.0.staging.lock().remove(&job);
         while self.step_job(job).await? {}
         Ok(())
     }

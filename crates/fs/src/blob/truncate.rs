@@ -3,13 +3,17 @@
 use super::write::wait_for_trim;
 use super::{ChunkEdit, Geometry, inline};
 use crate::error::{Result, too_big};
-use crate::schema::{Data, Form, Inode, Job, MapEntry, Parsed};
+use crate::schema::{Bits, Data, Form, Inode, Job, MapEntry, Parsed};
 use crate::tx::Tx;
 use crate::types::{FILE_BYTES_MAX, Ino};
 use kv::{Query, Read};
 
 /// Chunks that are removed in the transaction itself; more are a job.
 pub(crate) const CHUNKS_AT_ONCE: usize = 16;
+
+/// Generations of one chunk whose blocks are removed in the transaction itself. Large writes that
+/// overlap can leave as many generations as the chunk has blocks, and a transaction has a bound.
+pub(crate) const GENERATIONS_AT_ONCE: usize = 3;
 
 /// Sets the size. `fresh` is a number for a new blob, where numbers are reserved. The caller writes
 /// the inode.
@@ -39,9 +43,9 @@ pub(crate) async fn truncate(
         inode.inline_len = 0;
         (inode.trim, inode.trim_from) = (0, 0);
         drop_blob(tx, &old).await?;
-        let (changed, blocks) = (tx.keys.changed(ino), tx.keys.blocks(ino));
+        let changed = tx.keys.changed(ino);
         tx.delete(&changed)?;
-        tx.delete(&blocks)?;
+        tx.forget_space(ino)?;
     } else if size < inode.size {
         shrink(tx, ino, inode, size, geometry).await?;
     } else if size > inode.size {
@@ -74,8 +78,7 @@ async fn shrink(
             tx.put_job(job, &Job::Trim { ino, next: first_dead })?;
         } else {
             let freed = remove_chunks(tx, inode.slot, &page).await?;
-            let key = tx.keys.blocks(ino);
-            tx.add(&key, -freed)?;
+            tx.count_space(ino, -freed);
         }
     }
     if at != 0 && tx.map_entry(inode.blob, last, Read::Serializable).await?.is_some() {
@@ -108,8 +111,12 @@ pub(crate) async fn remove_chunks(tx: &mut Tx, slot: u64, page: &kv::Page) -> Re
         freed += i64::from(data.allocated.count());
         // Only what the entry names: others may be staging blocks for this chunk. Parity stands
         // under generation 0.
-        let later = data.layers.iter().map(|(generation, _)| *generation).filter(|of| *of != 0);
-        for generation in later.chain([0]) {
+        let mut later = data.layers;
+        later.retain(|(generation, _)| *generation != 0);
+        if later.len() > GENERATIONS_AT_ONCE {
+            sweep_later(tx, slot, blob, chunk, std::mem::take(&mut later)).await?;
+        }
+        for generation in later.iter().map(|(generation, _)| *generation).chain([0]) {
             let blocks = tx.keys.blocks_of(slot, blob, chunk, generation);
             tx.delete_range(&blocks)?;
         }
@@ -118,6 +125,20 @@ pub(crate) async fn remove_chunks(tx: &mut Tx, slot: u64, page: &kv::Page) -> Re
     freed *= i64::from(tx.session.volume.record.block_bytes);
     tx.count_bytes(-freed);
     Ok(freed)
+}
+
+/// Leaves the removal of a chunk's blocks, by generation, to a job. The map must not name them any
+/// more when the transaction commits.
+pub(crate) async fn sweep_later(
+    tx: &mut Tx,
+    slot: u64,
+    blob: u64,
+    chunk: u64,
+    blocks: impl IntoIterator<Item = (u64, Bits)>,
+) -> Result<()> {
+    let replaced = blocks.into_iter().map(|(generation, bits)| (chunk, generation, bits)).collect();
+    let job = tx.fresh_job().await?;
+    tx.put_job(job, &Job::Sweep { slot, blob, replaced })
 }
 
 /// Gives up a mapped blob: a job removes it.

@@ -7,7 +7,7 @@ mod stage;
 mod sweep;
 mod trim;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, corrupt};
 use crate::schema::{Job, Parsed};
 use crate::session::{OpKind, Session};
 use crate::tx::Tx;
@@ -17,34 +17,42 @@ use kv::{Query, Read};
 pub(crate) const STEP: usize = 16;
 
 impl Session {
-    /// Runs all jobs that this session may run, to their ends. Returns how many steps it took.
+    /// Runs all jobs that this session may run, to their ends. Returns how many steps it took. One
+    /// that meets damage waits until that is mended, and does not keep the others from running.
     pub(crate) async fn run_jobs(&self) -> Result<usize> {
         let mut steps = 0;
         let mut after = 0;
         while let Some((id, job)) = self.next_job(after).await? {
             after = id.saturating_add(1);
-            if self.may_run(&job).await? {
-                while self.step_job(id).await? {
-                    steps += 1;
-                }
+            let Some(job) = job else { continue };
+            let mut more = self.may_run(&job).await?;
+            while more {
+                more = match self.step_job(id).await {
+                    Err(error) if error.kind() == Kind::Corrupt => break,
+                    stepped => stepped?,
+                };
                 steps += 1;
             }
         }
         Ok(steps)
     }
 
-    /// The first job with this number or a higher one.
-    async fn next_job(&self, from: u64) -> Result<Option<(u64, Job)>> {
+    /// The first job with this number or a higher one; without its record when that is damaged.
+    async fn next_job(&self, from: u64) -> Result<Option<(u64, Option<Job>)>> {
         self.view(|mut tx| async move {
             let range = kv::KeyRange { start: tx.keys.job(from), end: tx.keys.jobs().end };
             let page = tx.range(&Query::new(range).limit(1), Read::Snapshot).await?;
             let Some((key, value)) = page.get(0) else {
                 return Ok((tx, None));
             };
-            match (tx.keys.parse(key), Job::decode(key, value)) {
-                (Some(Parsed::Job { job: id }), Some(job)) => Ok((tx, Some((id, job)))),
-                _ => Err(tx.damaged(key, "is damaged")),
+            let Some(Parsed::Job { job: id }) = tx.keys.parse(key) else {
+                return Err(tx.damaged(key, "is no key of a job"));
+            };
+            let job = Job::decode(key, value);
+            if job.is_none() {
+                tx.damaged(key, "is damaged");
             }
+            Ok((tx, Some((id, job))))
         })
         .await
     }
@@ -116,7 +124,7 @@ impl Session {
         let mut jobs = Vec::new();
         let mut after = 0;
         while let Some((id, job)) = self.next_job(after).await? {
-            jobs.push(job);
+            jobs.push(job.ok_or_else(|| corrupt("a job is damaged: run fsck"))?);
             after = id.saturating_add(1);
         }
         Ok(jobs)
@@ -136,7 +144,7 @@ async fn step(tx: &mut Tx, id: u64, job: Job) -> Result<bool> {
             }
             stage::step(tx, id, Job::Stage { session, slot, blob, generation, next, end })
         }
-        Job::Sweep { slot, blob, replaced } => sweep::step(tx, id, slot, blob, replaced),
+        Job::Sweep { slot, blob, replaced } => sweep::step(tx, id, slot, blob, replaced).await,
         Job::Reap { session, next } => reap::step(tx, id, session, next).await,
     }
 }

@@ -1,13 +1,14 @@
-//! Removing blocks that a large write has replaced.
+//! Removing blocks that a large write has replaced, unless they were written again since.
 
 use crate::error::Result;
-use crate::schema::{Bits, BlockPlace, Job};
+use crate::schema::{Bits, BlockPlace, Job, MapEntry};
 use crate::tx::Tx;
+use kv::Read;
 
 /// Blocks that one step removes.
 const BLOCKS: usize = 64;
 
-pub(super) fn step(
+pub(super) async fn step(
     tx: &mut Tx,
     id: u64,
     slot: u64,
@@ -18,7 +19,15 @@ pub(super) fn step(
     while left > 0
         && let Some((chunk, generation, bits)) = replaced.last_mut()
     {
+        let entry = tx.map_entry(blob, *chunk, Read::Serializable).await?;
         for block in bits.iter().take(left).collect::<Vec<_>>() {
+            bits.clear(block);
+            left -= 1;
+            if let Some(MapEntry::Data(data)) = &entry
+                && data.generation_of(block) == Some(*generation)
+            {
+                continue;
+            }
             let place = BlockPlace {
                 slot,
                 blob,
@@ -28,8 +37,6 @@ pub(super) fn step(
             };
             let key = tx.keys.block(place);
             tx.delete(&key)?;
-            bits.clear(block);
-            left -= 1;
         }
         if bits.is_empty() {
             replaced.pop();

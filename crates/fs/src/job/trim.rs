@@ -19,10 +19,7 @@ pub(super) async fn step(tx: &mut Tx, id: u64, ino: Ino, next: u64) -> Result<bo
     let query = Query::new(tx.keys.map_from(inode.blob, next)).limit(STEP);
     let page = tx.range(&query, Read::Serializable).await?;
     let freed = remove_chunks(tx, inode.slot, &page).await?;
-    if freed != 0 {
-        let key = tx.keys.blocks(ino);
-        tx.add(&key, -freed)?;
-    }
+    tx.count_space(ino, -freed);
     let last = page.last_key().and_then(|key| tx.keys.parse(&key));
     if let Some(Parsed::Map { chunk, .. }) = last
         && page.more

@@ -33,7 +33,18 @@ impl Session {
         if !source.flags.read || !writes || target.flags.append {
             return Err(bad_handle("the handles are not open for copying from one to the other"));
         }
-        let len = len.min(CALL_BYTES);
+        let source_ino = source.ino;
+        let size = self
+            .view(|mut tx| async move {
+                let inode = tx.inode_seen(source_ino).await?;
+                Ok((tx, inode.size))
+            })
+            .await?;
+        // What lies behind the end of the source is not asked for.
+        let len = len.min(CALL_BYTES).min(size.saturating_sub(from_offset));
+        if len == 0 {
+            return Ok(0);
+        }
         let ends = from_offset.checked_add(len).zip(to_offset.checked_add(len));
         let Some((from_end, to_end)) = ends.filter(|(_, end)| *end <= FILE_BYTES_MAX) else {
             return Err(crate::error::too_big("a file has at most 2^63-1 bytes"));

@@ -2,11 +2,14 @@
 
 use super::make::{New, make_at, parent_dir};
 use super::name;
-use crate::error::{Error, Kind, Result, exists, is_directory};
+use super::open::check_inode;
+use crate::error::{Error, Result, exists, is_directory, not_found};
 use crate::session::{OpKind, OpenFile, Session};
 use crate::tx::Tx;
-use crate::types::{Attr, Caller, FileType, Handle, Ino, OpenFlags, mode};
+use crate::types::{Attr, Caller, Handle, Ino, OpenFlags, mode};
+use base::sync::Mutex;
 use kv::Read;
+use std::collections::BTreeSet;
 
 pub(super) const KIND: OpKind = OpKind::NeedsReplay;
 
@@ -22,31 +25,43 @@ impl Session {
     ) -> Result<(Attr, Handle)> {
         name::check(name)?;
         let mode = mode::FILE | mode & mode::PERMISSIONS;
-        loop {
-            let new = New { mode, reserved: self.0.reserve().await?, ..New::default() };
-            let held = Held::begin(self, new.reserved);
-            let (attr, made) =
-                self.create_in(caller, parent, name, &new, flags, held.generation).await?;
-            if made {
-                return Ok((attr, held.into_handle(attr.ino, flags)?));
-            }
-            drop(held);
-            match attr.file_type() {
-                FileType::Symlink => {
-                    return Err(Error::new(Kind::Loop, "this is a symbolic link"));
-                }
-                FileType::Directory => return Err(is_directory("this is a directory")),
-                _ => {}
-            }
-            match self.open(caller, attr.ino, flags).await {
-                Ok(handle) => return Ok((self.getattr(attr.ino).await?, handle)),
-                // It went between the two: then the name is free, or means something else.
-                Err(error) if error.kind() == Kind::NotFound => {}
-                Err(error) => return Err(error),
+        let new = New { mode, reserved: self.0.reserve().await?, ..New::default() };
+        let held = Held::begin(self, new.reserved);
+        let found = Mutex::new(None);
+        let (attr, made) = self.create_in(caller, parent, name, &new, flags, &held, &found).await?;
+        if made {
+            return Ok((attr, held.into_handle(attr.ino, flags).await?));
+        }
+        drop(held);
+        let found = found.lock().take();
+        let Some(found) = found else {
+            return Err(not_found("the file was removed"));
+        };
+        found.keep();
+        match self.finish_open(caller, attr, flags).await {
+            Ok(done) => Ok(done),
+            Err(error) => {
+                self.leave(attr.ino).await?;
+                Err(error)
             }
         }
     }
 
+    async fn finish_open(
+        &self,
+        caller: &Caller,
+        attr: Attr,
+        flags: OpenFlags,
+    ) -> Result<(Attr, Handle)> {
+        let attr = match flags.truncate {
+            true => self.cut_to_nothing(caller, attr.ino).await?,
+            false => attr,
+        };
+        let handle = self.0.handles.add_file(OpenFile { ino: attr.ino, flags })?;
+        Ok((attr, handle))
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "those of create, and what it prepared")]
     async fn create_in(
         &self,
         caller: &Caller,
@@ -54,27 +69,70 @@ impl Session {
         name: &[u8],
         new: &New,
         flags: OpenFlags,
-        generation: u64,
+        held: &Held<'_>,
+        opened: &Mutex<Option<Found>>,
     ) -> Result<(Attr, bool)> {
         self.change(KIND, |mut tx| async move {
             let dir = parent_dir(&mut tx, caller, parent).await?;
             if name::is_dots(name) {
-                return Err(is_directory("this is a directory"));
+                return Err(match flags.exclusive {
+                    true => exists("the name is taken"),
+                    false => is_directory("this is a directory"),
+                });
             }
-            if let Some(found) = tx.entry(parent, name, Read::Serializable).await? {
+            if let Some(entry) = tx.entry(parent, name, Read::Serializable).await? {
                 if flags.exclusive {
                     return Err(exists("the name is taken"));
                 }
-                let inode = tx.inode_seen(found.ino).await?;
-                let attr = tx.attr(found.ino, &inode).await?;
+                // Opened in the same transaction: what is told of it is true at one instant.
+                let inode = tx.inode(entry.ino).await?;
+                check_inode(&mut tx, caller, entry.ino, &inode, flags).await?;
+                *opened.lock() = Some(Found::enter(&mut tx, self, entry.ino)?);
+                let attr = tx.attr(entry.ino, &inode).await?;
                 return Ok((tx, (attr, false)));
             }
             let (ino, inode) = make_at(&mut tx, caller, parent, &dir, name, new).await?;
-            lease(&mut tx, ino, generation)?;
+            held.lease(&mut tx, ino)?;
             let attr = tx.attr_with(ino, &inode, Default::default());
             Ok((tx, (attr, true)))
         })
         .await
+    }
+}
+
+/// A file that was there. It counts as open until this is dropped, or for good when it is kept.
+struct Found {
+    session: Session,
+    ino: Ino,
+    kept: bool,
+}
+
+impl Found {
+    fn enter(tx: &mut Tx, session: &Session, ino: Ino) -> Result<Self> {
+        let Some(entered) = session.0.open.enter(ino) else {
+            return Err(Error::again("the file is being removed"));
+        };
+        let found = Self { session: session.clone(), ino, kept: false };
+        if entered.is_new {
+            lease(tx, ino, entered.generation)?;
+        }
+        Ok(found)
+    }
+
+    fn keep(mut self) {
+        if !self.session.0.private {
+            self.session.0.open.leased(self.ino);
+        }
+        self.kept = true;
+    }
+}
+
+impl Drop for Found {
+    fn drop(&mut self) {
+        // A lease that was written all the same goes with the session.
+        if !self.kept {
+            self.session.0.open.leave(self.ino);
+        }
     }
 }
 
@@ -88,36 +146,59 @@ pub(super) fn lease(tx: &mut Tx, ino: Ino, generation: u64) -> Result<()> {
     Ok(())
 }
 
-/// An inode that is about to be made and opened. On a private store its number is known, and it
-/// counts as open from now on.
+/// An inode that is about to be made and opened. It counts as open before anybody else can find it:
+/// whoever opens and closes it before this one has its answer does not take the lease away.
 pub(super) struct Held<'a> {
     session: &'a Session,
-    pub(super) generation: u64,
-    entered: Option<Ino>,
+    generation: u64,
+    /// Every number that a try has taken; the last one that commits is kept.
+    entered: Mutex<BTreeSet<Ino>>,
 }
 
 impl<'a> Held<'a> {
     pub(super) fn begin(session: &'a Session, reserved: Option<Ino>) -> Self {
-        let generation = match reserved {
-            Some(ino) => session.0.open.adopt(ino, 0, false),
-            None => session.0.open.next_generation(),
-        };
-        Self { session, generation, entered: reserved }
+        let generation = session.0.open.next_generation();
+        let held = Self { session, generation, entered: Mutex::default() };
+        if let Some(ino) = reserved {
+            held.enter(ino);
+        }
+        held
     }
 
-    pub(super) fn into_handle(mut self, ino: Ino, flags: OpenFlags) -> Result<Handle> {
-        let shared = &self.session.0;
-        let handle = shared.handles.add_file(OpenFile { ino, flags })?;
-        if self.entered.take().is_none() {
-            shared.open.adopt(ino, self.generation, true);
+    fn enter(&self, ino: Ino) {
+        if self.entered.lock().insert(ino) {
+            self.session.0.open.adopt(ino, self.generation);
         }
-        Ok(handle)
+    }
+
+    /// Writes the lease with the inode, where others must see it.
+    pub(super) fn lease(&self, tx: &mut Tx, ino: Ino) -> Result<()> {
+        self.enter(ino);
+        lease(tx, ino, self.generation)
+    }
+
+    /// The inode is made: a handle on it.
+    pub(super) async fn into_handle(self, ino: Ino, flags: OpenFlags) -> Result<Handle> {
+        let session = self.session;
+        self.enter(ino);
+        self.entered.lock().remove(&ino);
+        drop(self);
+        if !session.0.private {
+            session.0.open.leased(ino);
+        }
+        match session.0.handles.add_file(OpenFile { ino, flags }) {
+            Ok(handle) => Ok(handle),
+            Err(error) => {
+                session.leave(ino).await?;
+                Err(error)
+            }
+        }
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        if let Some(ino) = self.entered {
+        for ino in std::mem::take(&mut *self.entered.lock()) {
             self.session.0.open.leave(ino);
         }
     }

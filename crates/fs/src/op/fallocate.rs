@@ -28,11 +28,11 @@ impl Session {
         len: u64,
     ) -> Result<()> {
         let file = self.0.handles.file(handle)?;
-        if !file.flags.write && !file.flags.append {
-            return Err(bad_handle("the handle is not open for writing"));
-        }
         if len == 0 {
             return Err(invalid("a range has at least one byte"));
+        }
+        if !file.flags.write && !file.flags.append {
+            return Err(bad_handle("the handle is not open for writing"));
         }
         let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX);
         let end = end.ok_or_else(|| too_big("a file has at most 2^63-1 bytes"))?;
@@ -42,7 +42,7 @@ impl Session {
             }
             Fallocate::PunchHole => (false, false),
         };
-        if takes && len > ALLOCATED_BYTES_MAX.min(self.free_bytes().await?) {
+        if takes && !self.has_room(file.ino, offset, end).await? {
             return Err(no_space("the volume has no room for this range"));
         }
         let drops = access::loses_privileges(caller);
@@ -58,9 +58,25 @@ impl Session {
         Ok(())
     }
 
-    async fn free_bytes(&self) -> Result<u64> {
+    /// Whether a range may fit: each step finds out exactly, but the first should know of the last.
+    async fn has_room(&self, ino: Ino, start: u64, end: u64) -> Result<bool> {
         let stat = self.statfs().await?;
-        Ok(stat.blocks_free.saturating_mul(stat.block_bytes.into()))
+        let free = stat.blocks_free.saturating_mul(stat.block_bytes.into());
+        if end - start <= free.min(ALLOCATED_BYTES_MAX) {
+            return Ok(true);
+        }
+        if end - start > ALLOCATED_BYTES_MAX {
+            return Ok(false);
+        }
+        // Some of it may have its space already.
+        let taken = self
+            .view(|mut tx| async move {
+                let inode = tx.inode_seen(ino).await?;
+                let taken = blob::taken_in(&mut tx, &inode, start, end).await?;
+                Ok((tx, taken))
+            })
+            .await?;
+        Ok((end - start).saturating_sub(taken) <= free)
     }
 
     /// One step; returns where to go on.

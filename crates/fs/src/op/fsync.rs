@@ -1,8 +1,9 @@
 //! flush, fsync, datasync, fsyncdir: when what was done survives the loss of power.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::session::{OpKind, Session};
 use crate::types::{DirHandle, Handle};
+use kv::Durability;
 
 pub(super) const KIND: OpKind = OpKind::Idempotent;
 
@@ -34,6 +35,15 @@ impl Session {
     /// Makes everything that was done survive the loss of power.
     pub async fn sync(&self) -> Result<()> {
         self.0.check_alive()?;
-        Ok(self.0.volume.world.store.sync().await?)
+        self.sync_store().await
+    }
+
+    pub(crate) async fn sync_store(&self) -> Result<()> {
+        let store = &self.0.volume.world.store;
+        // A transaction without changes, for the sake of the one retry loop.
+        store
+            .transact_send(Durability::Synced, |txn, _| async move { Ok::<_, Error>((txn, ())) })
+            .await?;
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use super::make::{New, make};
 use crate::access;
 use crate::error::{Error, Kind, Result};
 use crate::session::{OpKind, Session};
-use crate::types::{Attr, Caller, FileType, Ino};
+use crate::types::{Attr, Caller, FileType, Ino, mode};
 
 pub(super) const KIND: OpKind = OpKind::NeedsReplay;
 
@@ -18,6 +18,8 @@ impl Session {
         mode: u32,
         rdev: u32,
     ) -> Result<Attr> {
+        // No type at all is a file's.
+        let mode = if mode & mode::TYPE == 0 { mode | mode::FILE } else { mode };
         let device = match FileType::of_mode(mode) {
             Some(FileType::Character) => rdev != 0,
             Some(FileType::Block) => true,
@@ -29,13 +31,13 @@ impl Session {
                 return Err(Error::new(Kind::Invalid, "the mode has no type that can be made"));
             }
         };
-        // Before anything of the name, as the kernel does.
-        if device {
-            access::check_privileged(caller)?;
-        }
         let new = &New { mode, rdev, reserved: self.0.reserve().await?, ..New::default() };
         self.change(KIND, |mut tx| async move {
             let (ino, inode) = make(&mut tx, caller, parent, name, new).await?;
+            // After all that is wrong with the name, as the kernel does.
+            if device {
+                access::check_privileged(caller)?;
+            }
             let attr = tx.attr_with(ino, &inode, Default::default());
             Ok((tx, attr))
         })

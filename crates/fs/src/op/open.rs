@@ -2,10 +2,10 @@
 
 use crate::access::{self, READ, WRITE};
 use crate::error::{Error, Kind, Result, is_directory};
-use crate::schema::Part;
+use crate::schema::{Inode, Part};
 use crate::session::{Lease, OpKind, OpenFile, Session};
 use crate::tx::Tx;
-use crate::types::{Caller, FileType, Handle, Ino, OpenFlags, SetAttr};
+use crate::types::{Attr, Caller, FileType, Handle, Ino, OpenFlags, SetAttr};
 use std::time::Duration;
 
 pub(super) const KIND: OpKind = OpKind::Idempotent;
@@ -39,10 +39,15 @@ impl Session {
         })
         .await?;
         if flags.truncate {
-            let to_nothing = SetAttr { size: Some(0), ..SetAttr::default() };
-            self.setattr_checked(caller, ino, &to_nothing, true).await?;
+            self.cut_to_nothing(caller, ino).await?;
         }
         self.0.handles.add_file(OpenFile { ino, flags })
+    }
+
+    /// What opening with `truncate` does to a file that was there.
+    pub(super) async fn cut_to_nothing(&self, caller: &Caller, ino: Ino) -> Result<Attr> {
+        let to_nothing = SetAttr { size: Some(0), ..SetAttr::default() };
+        self.setattr_checked(caller, ino, &to_nothing, true).await
     }
 
     /// One handle more, as soon as no removal is under way.
@@ -75,13 +80,24 @@ impl Session {
             Ok((tx, ()))
         })
         .await?;
-        self.0.open.leased(ino, lease);
+        self.0.open.leased(ino);
         Ok(())
     }
 }
 
 async fn check(tx: &mut Tx, caller: &Caller, ino: Ino, flags: OpenFlags) -> Result<()> {
     let inode = tx.inode_for(ino, Part::Access).await?;
+    check_inode(tx, caller, ino, &inode, flags).await
+}
+
+/// Refuses what cannot be opened, or not by this caller.
+pub(super) async fn check_inode(
+    tx: &mut Tx,
+    caller: &Caller,
+    ino: Ino,
+    inode: &Inode,
+    flags: OpenFlags,
+) -> Result<()> {
     match inode.file_type() {
         FileType::File => {}
         FileType::Directory => return Err(is_directory("this is a directory")),
@@ -92,5 +108,5 @@ async fn check(tx: &mut Tx, caller: &Caller, ino: Ino, flags: OpenFlags) -> Resu
     if flags.write || flags.append || flags.truncate {
         want |= WRITE;
     }
-    access::check(tx, caller, ino, &inode, want).await
+    access::check(tx, caller, ino, inode, want).await
 }

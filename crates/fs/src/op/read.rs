@@ -37,7 +37,10 @@ impl Session {
             })
             .await?;
         if !found.repairs.is_empty() {
-            self.write_repairs(found.repairs).await?;
+            // The bytes are right, whether or not they could be written again.
+            if let Err(error) = self.write_repairs(found.repairs).await {
+                tracing::warn!(%error, ino, "a rebuilt block could not be written again");
+            }
         }
         Ok(found.bytes)
     }

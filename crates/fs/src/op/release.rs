@@ -4,6 +4,7 @@ use super::remove::collect_in;
 use crate::error::Result;
 use crate::schema::Part;
 use crate::session::{OpKind, Session};
+use crate::tx::Tx;
 use crate::types::{Handle, Ino};
 use bytes::Bytes;
 use kv::{KeyRange, Read};
@@ -41,8 +42,7 @@ impl Session {
                 tx.txn.compare_and_clear(&lease, generation.clone())?;
                 tx.txn.compare_and_clear(&held, generation.clone())?;
                 if last.locked {
-                    let locks = tx.keys.locks_of(ino, session);
-                    tx.delete_range(&locks)?;
+                    free_locks(&mut tx, ino)?;
                 }
                 // Whoever takes the last name away looks at the leases; who gives up a lease looks at
                 // the names. One of the two sees the other.
@@ -62,13 +62,25 @@ impl Session {
 
     async fn drop_locks(&self, ino: Ino) -> Result<()> {
         self.change(KIND, |mut tx| async move {
-            let session = tx.session.id;
-            let locks = tx.keys.locks_of(ino, session);
-            tx.delete_range(&locks)?;
-            let held = tx.keys.held(session, ino);
-            tx.delete(&held)?;
+            if free_locks(&mut tx, ino)? {
+                let held = tx.keys.held(tx.session.id, ino);
+                tx.delete(&held)?;
+            }
             Ok((tx, ()))
         })
         .await
     }
+}
+
+/// Frees the locks that this session has on an inode, unless it was opened again: who did that may
+/// have locked it by now, and frees them in its turn. True when they were freed.
+fn free_locks(tx: &mut Tx, ino: Ino) -> Result<bool> {
+    if tx.session.open.locked(ino) {
+        return Ok(false);
+    }
+    let locks = tx.keys.locks_of(ino, tx.session.id);
+    // A lock that comes before this commit was not looked for above.
+    tx.txn.read_conflict(&locks)?;
+    tx.delete_range(&locks)?;
+    Ok(true)
 }

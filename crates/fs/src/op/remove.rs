@@ -1,7 +1,7 @@
 //! What unlink, rmdir and rename share: taking a name away, and removing an inode without names.
 
 use crate::blob;
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::schema::{Form, Inode, Parsed, Part};
 use crate::session::{OpKind, Session};
 use crate::tx::Tx;
@@ -10,7 +10,7 @@ use kv::{Query, Read};
 use std::sync::atomic::Ordering;
 
 /// What the garbage record of an inode says that lost its last name.
-const LOST: &[u8] = b"l";
+pub(super) const LOST: &[u8] = b"l";
 
 /// Takes one name from an inode. When it was the last, the inode goes, now or when nobody has it
 /// open any more. The caller removes the entry.
@@ -55,9 +55,9 @@ async fn remove(tx: &mut Tx, ino: Ino, mut inode: Inode) -> Result<()> {
         parts.extend([Part::Access, Part::Parent]);
     } else {
         if inode.form == Form::Mapped {
-            let (changed, blocks) = (tx.keys.changed(ino), tx.keys.blocks(ino));
+            let changed = tx.keys.changed(ino);
             tx.delete(&changed)?;
-            tx.delete(&blocks)?;
+            tx.forget_space(ino)?;
             parts.push(Part::Data);
         }
         if !tx.session.private {
@@ -116,7 +116,11 @@ impl Session {
             };
             after = last + 1;
             for ino in found {
-                collected += usize::from(self.collect(ino).await?);
+                match self.collect(ino).await {
+                    // A damaged one must not keep all others from going.
+                    Err(error) if error.kind() == Kind::Corrupt => {}
+                    done => collected += usize::from(done?),
+                }
             }
         }
     }

@@ -50,13 +50,8 @@ impl Session {
                 Ok((tx, attr))
             })
             .await?;
-        if let Some(atime) = set.atime {
+        if set.atime.is_some() {
             self.0.times.forget(ino);
-            let mut attr = attr;
-            if let SetTime::To(time) = atime {
-                attr.atime = time;
-            }
-            return Ok(attr);
         }
         Ok(attr)
     }
@@ -109,7 +104,12 @@ async fn setattr_in(
         parts.push(Part::Access);
     }
     tx.put_inode(ino, &inode, &parts)?;
-    tx.attr(ino, &inode).await
+    let mut attr = tx.attr(ino, &inode).await?;
+    if set.atime.is_some() {
+        // Not what waits to be written of earlier reads.
+        attr.atime = inode.atime;
+    }
+    Ok(attr)
 }
 
 fn time_to_set(tx: &Tx, time: SetTime) -> Time {

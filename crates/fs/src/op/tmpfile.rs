@@ -1,6 +1,6 @@
 //! tmpfile: a file without a name. link can give it one.
 
-use super::create::{Held, lease};
+use super::create::Held;
 use super::make::{New, check_writable, new_inode, parent_dir};
 use crate::error::Result;
 use crate::session::{OpKind, Session};
@@ -9,7 +9,8 @@ use crate::types::{Attr, Caller, Handle, Ino, OpenFlags, mode};
 pub(super) const KIND: OpKind = OpKind::NeedsReplay;
 
 impl Session {
-    /// Makes and opens a file that goes with its last handle, unless it is linked before.
+    /// Makes and opens a file that goes with its last handle, unless it is linked before; one that is
+    /// made exclusive cannot be linked.
     pub async fn tmpfile(
         &self,
         caller: &Caller,
@@ -20,7 +21,7 @@ impl Session {
         let mode = mode::FILE | mode & mode::PERMISSIONS;
         let new = &New { mode, reserved: self.0.reserve().await?, ..New::default() };
         let held = Held::begin(self, new.reserved);
-        let generation = held.generation;
+        let held_ref = &held;
         let attr = self
             .change(KIND, |mut tx| async move {
                 let dir = parent_dir(&mut tx, caller, parent).await?;
@@ -29,13 +30,15 @@ impl Session {
                 tx.put_new_inode(ino, &inode)?;
                 // Whoever dies with it open leaves it for the collection.
                 let garbage = tx.keys.garbage(ino);
-                tx.put(&garbage, super::link::NAMELESS)?;
-                lease(&mut tx, ino, generation)?;
+                let kind =
+                    if flags.exclusive { super::remove::LOST } else { super::link::NAMELESS };
+                tx.put(&garbage, kind)?;
+                held_ref.lease(&mut tx, ino)?;
                 let attr = tx.attr_with(ino, &inode, Default::default());
                 Ok((tx, attr))
             })
             .await?;
-        let handle = held.into_handle(attr.ino, flags)?;
+        let handle = held.into_handle(attr.ino, flags).await?;
         // The last handle has to look.
         self.0.open.doom(attr.ino);
         Ok((attr, handle))

@@ -31,7 +31,7 @@ impl Session {
             return Err(too_big("a file has at most 2^63-1 bytes"));
         }
         let room = FILE_BYTES_MAX - offset.unwrap_or(0);
-        let len = room.min(stage::STAGED_BYTES_MAX).min(bytes.len() as u64);
+        let len = room.min(stage::bytes_max(self)).min(bytes.len() as u64);
         let bytes = bytes.get(..len as usize).unwrap_or(bytes);
         let drops = access::loses_privileges(caller);
         let written = if stage::fits(self, len) {

@@ -185,9 +185,13 @@ pub(crate) fn decode(key: &[u8], record: &[u8]) -> Option<Bytes> {
 /// Writes an attribute; the caller writes the inode.
 pub(crate) fn store(tx: &mut Tx, ino: Ino, name: &[u8], value: &[u8]) -> Result<()> {
     let key = tx.keys.xattr(ino, name);
+    tx.put(&key, encode(&key, value))
+}
+
+pub(crate) fn encode(key: &[u8], value: &[u8]) -> Vec<u8> {
     let mut out = Writer::with_capacity(value.len() + 8);
     out.byte(VERSION).raw(value);
-    tx.put(&key, out.seal(&key))
+    out.seal(key)
 }
 
 async fn check_read(

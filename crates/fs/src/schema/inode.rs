@@ -130,10 +130,14 @@ impl Inode {
         self.is_dir() || self.form == Form::Mapped
     }
 
+    /// Whether something of its data is not as a new file's is.
+    fn is_placed(&self, ino: u64) -> bool {
+        self.blob != ino || (self.slot | self.home_epoch | self.trim | self.trim_from) != 0
+    }
+
     /// The record.
     pub fn encode(&self, key: &[u8], ino: u64) -> Vec<u8> {
-        let placed =
-            self.blob != ino || (self.slot | self.home_epoch | self.trim | self.trim_from) != 0;
+        let placed = self.is_placed(ino);
         let mut flags = 0;
         for (set, bit) in [
             (self.form == Form::Mapped, MAPPED),
@@ -195,8 +199,9 @@ impl Inode {
         inode.parent = from.number()?;
         inode.accessed_hour = from.number_u32()?;
         inode.btime = get_time(&mut from)?;
+        // One form for each inode: what can be left out is left out.
         let mut time = |bit| match same & bit {
-            0 => get_time(&mut from),
+            0 => get_time(&mut from).filter(|time| *time != inode.btime),
             _ => Some(inode.btime),
         };
         inode.atime = time(SAME_ATIME)?;
@@ -208,9 +213,15 @@ impl Inode {
             inode.home_epoch = from.number()?;
             inode.trim = from.number()?;
             inode.trim_from = from.number()?;
+            if !inode.is_placed(ino) {
+                return None;
+            }
         }
         if flags & TARGET != 0 {
             inode.target = Bytes::copy_from_slice(from.bytes()?);
+            if inode.target.is_empty() {
+                return None;
+            }
         }
         inode.form = if flags & MAPPED != 0 { Form::Mapped } else { Form::Inline };
         inode.access_acl = flags & ACCESS_ACL != 0;

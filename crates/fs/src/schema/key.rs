@@ -415,7 +415,13 @@ impl Keys {
                 Some(b'n') => Parsed::NextInode,
                 Some(_) => return None,
             },
-            Family::Counter => Parsed::Counter { counter: rest.0.byte()?, shard: rest.0.byte()? },
+            Family::Counter => {
+                let counter = rest.0.byte()?;
+                if ![Counter::Bytes as u8, Counter::Inodes as u8].contains(&counter) {
+                    return None;
+                }
+                Parsed::Counter { counter, shard: rest.0.byte()? }
+            }
             Family::Inode => {
                 let ino = rest.number()?;
                 match rest.0.byte() {
@@ -435,7 +441,14 @@ impl Keys {
                     Some(CHANGED) => Parsed::Changed { ino },
                     Some(SUBDIRS) => Parsed::Subdirs { ino },
                     Some(BLOCKS) => Parsed::Blocks { ino },
-                    Some(CONFLICT) => Parsed::Conflict { ino, part: rest.0.byte()? },
+                    Some(CONFLICT) => {
+                        let part = rest.0.byte()?;
+                        let known = [Part::Access, Part::Data, Part::Parent];
+                        if !known.iter().any(|known| *known as u8 == part) {
+                            return None;
+                        }
+                        Parsed::Conflict { ino, part }
+                    }
                     Some(_) => return None,
                 }
             }

@@ -68,6 +68,23 @@ impl Bits {
         })
     }
 
+    /// Whether all of its blocks are in `other`.
+    fn is_within(&self, other: &Self) -> bool {
+        let theirs = other.0.iter().chain(std::iter::repeat(&0));
+        self.0.iter().zip(theirs).all(|(word, their)| word & !their == 0)
+    }
+
+    /// Whether some block is in both.
+    fn meets(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).any(|(word, their)| word & their != 0)
+    }
+
+    /// Adds the blocks of `other`.
+    fn add(&mut self, other: &Self) {
+        self.0.resize(self.0.len().max(other.0.len()), 0);
+        self.0.iter_mut().zip(&other.0).for_each(|(word, their)| *word |= their);
+    }
+
     pub(crate) fn encode(&self, out: &mut Writer) {
         out.number(self.0.len() as u64);
         for word in &self.0 {
@@ -169,14 +186,21 @@ impl MapEntry {
             1 => {
                 let allocated = Bits::decode(&mut from)?;
                 let mut layers = Vec::new();
-                for _ in 0..from.number()? {
+                let mut taken = Bits::new();
+                let count = from.number()?;
+                for number in 1..=count {
                     let generation = from.number()?;
                     let bits = Bits::decode(&mut from)?;
+                    // A block is in one layer.
                     let sound = !bits.is_empty()
-                        && bits.iter().all(|block| allocated.has(block))
+                        && bits.is_within(&allocated)
+                        && !bits.meets(&taken)
                         && layers.last().is_none_or(|(last, _)| *last < generation);
                     if !sound {
                         return None;
+                    }
+                    if number < count {
+                        taken.add(&bits);
                     }
                     layers.push((generation, bits));
                 }
@@ -221,5 +245,23 @@ mod tests {
             let record = entry.encode(b"k");
             assert_eq!(MapEntry::decode(b"k", &record), Some(entry));
         }
+    }
+
+    #[test]
+    fn layers_that_do_not_fit_together_are_damage() {
+        let entry = |layers: &[(u64, Bits)]| {
+            let data = Data { allocated: Bits::of(0..130), layers: layers.to_vec() };
+            MapEntry::decode(b"k", &MapEntry::Data(data).encode(b"k"))
+        };
+        let (low, high) = (Bits::of(0..70), Bits::of(70..130));
+        assert!(entry(&[(1, low.clone()), (2, high.clone())]).is_some());
+        // Out of order, twice, empty, with a block in two, with a block that takes no space.
+        assert!(entry(&[(2, low.clone()), (1, high.clone())]).is_none());
+        assert!(entry(&[(1, low.clone()), (1, high.clone())]).is_none());
+        assert!(entry(&[(1, Bits::new())]).is_none());
+        assert!(entry(&[(1, low.clone()), (2, Bits::of(69..80))]).is_none());
+        assert!(entry(&[(1, low), (2, high), (3, Bits::of(5..6))]).is_none());
+        assert!(entry(&[(1, Bits::of(0..131))]).is_none());
+        assert!(entry(&[(1, Bits::of(500..501))]).is_none());
     }
 }

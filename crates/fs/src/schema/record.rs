@@ -37,7 +37,11 @@ impl Entry {
         if from.byte()? != VERSION {
             return None;
         }
-        let file_type = FileType::of_mode(u32::from(from.byte()?) << 12)?;
+        let byte = from.byte()?;
+        let file_type = FileType::of_mode(u32::from(byte) << 12)?;
+        if type_byte(file_type) != byte {
+            return None;
+        }
         let ino = from.number()?;
         from.end()?;
         Some(Self { ino, file_type })
@@ -101,7 +105,7 @@ pub fn decode_locks(key: &[u8], record: &[u8]) -> Option<Vec<Lock>> {
         return None;
     }
     let count = from.number()?;
-    let mut locks = Vec::new();
+    let mut locks: Vec<Lock> = Vec::new();
     for _ in 0..count {
         let kind = match from.byte()? {
             0 => LockKind::Read,
@@ -109,7 +113,10 @@ pub fn decode_locks(key: &[u8], record: &[u8]) -> Option<Vec<Lock>> {
             _ => return None,
         };
         let (start, end, pid) = (from.number()?, from.number()?, from.number_u32()?);
-        if start >= end {
+        let behind = locks
+            .last()
+            .is_none_or(|last| last.end < start || (last.end == start && last.kind != kind));
+        if start >= end || !behind {
             return None;
         }
         locks.push(Lock { kind, start, end, pid });
@@ -176,6 +183,7 @@ impl VolumeRecord {
         let damaged = VolumeDamage::Damaged;
         let mut from = unseal(key, record).ok_or(damaged)?;
         match from.number().ok_or(damaged)? {
+            0 => return Err(damaged),
             FORMAT => {}
             newer => return Err(VolumeDamage::Newer(newer)),
         }

@@ -19,7 +19,8 @@ struct Table {
 #[derive(Debug, Default)]
 struct Open {
     count: u64,
-    /// The newest generation that was written to the lease.
+    /// What the lease says. The same for all handles from the first to the last, so that the last one
+    /// takes away what any of them has written, and nothing that a later first one has.
     generation: u64,
     /// The lease is in the store.
     leased: bool,
@@ -74,13 +75,9 @@ impl OpenFiles {
         }
         table.generation += 1;
         let generation = table.generation;
-        let open = table.inodes.entry(ino).or_default();
+        let open = table.inodes.entry(ino).or_insert(Open { generation, ..Open::default() });
         open.count += 1;
-        if open.leased {
-            return Some(Lease { generation: open.generation, is_new: false });
-        }
-        open.generation = generation;
-        Some(Lease { generation, is_new: true })
+        Some(Lease { generation: open.generation, is_new: !open.leased })
     }
 
     /// A number for a lease, greater than all before.
@@ -90,31 +87,28 @@ impl OpenFiles {
         table.generation
     }
 
-    /// One handle more of an inode that nobody else can know yet, or whose lease is in the store
-    /// already.
-    pub(crate) fn adopt(&self, ino: Ino, generation: u64, leased: bool) -> u64 {
+    /// One handle more of an inode that nobody else can know yet.
+    pub(crate) fn adopt(&self, ino: Ino, generation: u64) {
         let mut table = self.0.lock();
-        table.generation += 1;
-        let generation = if leased { generation } else { table.generation };
-        let open = table.inodes.entry(ino).or_default();
+        let open = table.inodes.entry(ino).or_insert(Open { generation, ..Open::default() });
         open.count += 1;
-        open.leased |= leased;
-        open.generation = open.generation.max(generation);
-        generation
     }
 
     /// The lease is in the store.
-    pub(crate) fn leased(&self, ino: Ino, lease: Lease) {
+    pub(crate) fn leased(&self, ino: Ino) {
         if let Some(open) = self.0.lock().inodes.get_mut(&ino) {
             open.leased = true;
-            open.generation = open.generation.max(lease.generation);
         }
     }
 
-    /// The session has locks on an open inode.
-    pub(crate) fn locked(&self, ino: Ino) {
-        if let Some(open) = self.0.lock().inodes.get_mut(&ino) {
-            open.locked = true;
+    /// The session may have locks on an inode. False when it is not open.
+    pub(crate) fn locked(&self, ino: Ino) -> bool {
+        match self.0.lock().inodes.get_mut(&ino) {
+            Some(open) => {
+                open.locked = true;
+                true
+            }
+            None => false,
         }
     }
 
@@ -164,5 +158,18 @@ mod tests {
         assert_eq!(open.leave(5), None);
         assert!(open.leave(5).unwrap().garbage);
         assert!(open.doom(5).is_some());
+    }
+
+    #[test]
+    fn all_handles_from_the_first_to_the_last_have_one_lease() {
+        let open = OpenFiles::default();
+        let first = open.enter(5).unwrap();
+        // Refused before the first one is known to be in the store.
+        assert_eq!(open.enter(5), Some(first));
+        open.leased(5);
+        assert_eq!(open.leave(5), None);
+        let last = open.leave(5).unwrap();
+        assert_eq!((last.generation, last.leased), (first.generation, true));
+        assert!(open.enter(5).unwrap().generation > first.generation);
     }
 }

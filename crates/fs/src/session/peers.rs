@@ -46,7 +46,7 @@ impl Session {
         }
         let mut ended = 0;
         for (id, counter) in dead {
-            if self.end_peer(id, counter).await? {
+            if self.end_peer(id, Some(counter)).await? {
                 tracing::warn!(session = id, "ended a session that was silent for too long");
                 ended += 1;
             }
@@ -78,23 +78,26 @@ impl Session {
         .await
     }
 
-    /// Ends a session, if its heartbeat still is what it was judged by. From this commit on it can
-    /// change nothing.
-    pub(super) async fn end_peer(&self, id: u64, counter: u64) -> Result<bool> {
+    /// Ends a session, if its heartbeat still is what it was judged by; one that ends itself is not
+    /// judged. From this commit on it can change nothing.
+    pub(super) async fn end_peer(&self, id: u64, judged_by: Option<u64>) -> Result<bool> {
         let ended = self
             .change(OpKind::NeedsReplay, |mut tx| async move {
                 let heartbeat = tx.keys.heartbeat(id);
-                let found = tx.get(&heartbeat, Read::Serializable).await?;
                 let own = tx.keys.session(id);
-                let there = tx.get(&own, Read::Serializable).await?.is_some();
-                if found.as_deref().map_or(0, number) != counter {
-                    return Ok((tx, false));
+                let mut there = tx.get(&own, Read::Serializable).await?.is_some();
+                if let Some(counter) = judged_by {
+                    let found = tx.get(&heartbeat, Read::Serializable).await?;
+                    if found.as_deref().map_or(0, number) != counter {
+                        return Ok((tx, false));
+                    }
+                    there |= found.is_some();
                 }
                 tx.delete(&own)?;
                 tx.delete(&heartbeat)?;
                 let job = tx.fresh_job().await?;
                 tx.put_job(job, &Job::Reap { session: id, next: 0 })?;
-                Ok((tx, there || found.is_some()))
+                Ok((tx, there))
             })
             .await?;
         if ended {

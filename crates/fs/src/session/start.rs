@@ -63,28 +63,17 @@ impl Session {
     /// everything that it did is durable.
     pub async fn stop(&self) -> Result<()> {
         self.flush_times().await?;
-        let heartbeat = self
-            .view(|mut tx| async move {
-                let key = tx.keys.heartbeat(tx.session.id);
-                let value = tx.get(&key, Read::Snapshot).await?;
-                Ok((tx, value.as_deref().map_or(0, crate::tx::number)))
-            })
-            .await?;
-        // A session is ended the same way by itself and by others.
-        self.end_own(heartbeat).await?;
-        self.0.ended.store(true, Ordering::Release);
-        Ok(self.0.volume.world.store.sync().await?)
-    }
-
-    async fn end_own(&self, heartbeat: u64) -> Result<()> {
         let id = self.0.id;
         // What is left to do is done before the key goes: afterwards this session can do nothing.
         self.run_reap_of(id).await?;
-        match self.end_peer(id, heartbeat).await {
+        match self.end_peer(id, None).await {
+            Ok(_) => {}
             // An unknown commit that did happen: the key is gone, as was wanted.
-            Err(error) if error.kind() == Kind::Stale => Ok(()),
-            other => other.map(|_| ()),
+            Err(error) if error.kind() == Kind::Stale => {}
+            Err(error) => return Err(error),
         }
+        self.0.ended.store(true, Ordering::Release);
+        self.sync_store().await
     }
 }
 

@@ -1,7 +1,7 @@
 //! Access times: kept in memory and written in the background, so that reading commits nothing.
 
 use super::{Atime, OpKind, Session, Shared};
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::schema::{Inode, hour_of};
 use crate::types::{Ino, Time};
 use base::sync::Mutex;
@@ -87,7 +87,12 @@ impl Session {
             let batch_ref = &batch;
             self.change(OpKind::Idempotent, |mut tx| async move {
                 for (ino, access) in batch_ref {
-                    let Some(mut inode) = tx.find_inode(*ino, Read::Serializable).await? else {
+                    let inode = match tx.find_inode(*ino, Read::Serializable).await {
+                        // A damaged one must not keep all others from being written.
+                        Err(error) if error.kind() == Kind::Corrupt => None,
+                        found => found?,
+                    };
+                    let Some(mut inode) = inode else {
                         continue;
                     };
                     inode.atime = access.atime.unwrap_or(inode.atime);

@@ -1,5 +1,6 @@
 //! What a seed does, by the part of Seamount that it tries.
 
+pub mod files;
 pub mod setup;
 pub mod store;
 pub mod waiting;
@@ -16,7 +17,8 @@ pub struct Scenario {
 }
 
 /// All scenarios.
-pub const ALL: &[Scenario] = &[Scenario { name: "kv", run: store::run }];
+pub const ALL: &[Scenario] =
+    &[Scenario { name: "kv", run: store::run }, Scenario { name: "fs", run: files::run }];
 
 /// The scenario of this name. The error is for people.
 pub fn find(name: &str) -> Result<&'static Scenario, String> {
