@@ -4,10 +4,10 @@
 use super::child::{Task, crash_file};
 use super::options::Options;
 use super::records::File;
-use super::table::{Table, count, mebibytes, median};
 use super::work::Worker;
 use super::{Kind, Place};
 use crate::error::{Error, Result};
+use crate::table::{Table, count, mebibytes, median};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Stdio;
@@ -67,7 +67,7 @@ pub(crate) fn writes(places: &[Place], options: &Options) -> Result<()> {
         calls.push(each(numbers[1]));
         pages.push(each(numbers[2]));
     }
-    let mut table = Table::new("bytes", &options.engines);
+    let mut table = Table::new("bytes", Kind::names(&options.engines));
     table.row("in write calls", calls);
     table.row("in pages made dirty", pages);
     table.print(&format!(
@@ -88,7 +88,7 @@ pub(crate) fn memory(places: &[Place], options: &Options) -> Result<()> {
         }
     }
     let [resident, anonymous, peak] = rows;
-    let mut table = Table::new("memory", &options.engines);
+    let mut table = Table::new("memory", Kind::names(&options.engines));
     table.row("resident", resident);
     table.row("of it not of files", anonymous);
     table.row("peak", peak);
@@ -118,7 +118,7 @@ pub(crate) fn crash(places: &[Place], options: &Options) -> Result<()> {
             row.push(cell);
         }
     }
-    let mut table = Table::new("reopen", &options.engines);
+    let mut table = Table::new("reopen", Kind::names(&options.engines));
     let names = ["median", "slowest", "creates that had returned", "of them lost"];
     for (name, row) in names.into_iter().zip(rows) {
         table.row(name, row);

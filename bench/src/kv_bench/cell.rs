@@ -102,7 +102,8 @@ pub(crate) fn run(
         outcome.seconds = end.duration_since(start).as_secs_f64();
         Ok(outcome)
     });
-    if let Some(last) = together.into_inner() {
+    let last = together.lock().take();
+    if let Some(last) = last {
         files.note_created(last);
     }
     outcome

@@ -2,13 +2,13 @@
 
 use super::cell::{self, Outcome, Until};
 use super::files::Files;
-use super::options::Given;
-use super::process::{self, Memory, Written};
 use super::records::{DIRECTORY_FILES, FILE_RECORDS, File};
 use super::subject::{Kind, Subject};
-use super::table::{count, mebibytes};
 use super::work::{Work, Worker};
 use crate::error::{Error, Result};
+use crate::given::Given;
+use crate::process::{self, Memory, Written};
+use crate::table::{count, mebibytes};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

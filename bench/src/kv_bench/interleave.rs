@@ -3,11 +3,11 @@
 
 use super::cell::{self, Outcome, Until};
 use super::options::Options;
-use super::process::{self, Settled};
-use super::table::{Table, count, median, ratio};
 use super::work::Work;
 use super::{Kind, Place, Runner};
 use crate::error::Result;
+use crate::process::{self, Settled};
+use crate::table::{Table, count, median, ratio};
 use std::time::Duration;
 
 /// The rows of the table. Creates come first: they make the files that unlinks take.
@@ -138,7 +138,7 @@ fn print(rows: &[Row], options: &Options) {
     let others: Vec<usize> = (0..options.engines.len())
         .filter(|&other| local.is_some_and(|local| local != other))
         .collect();
-    let mut speeds = Table::new("work", &options.engines);
+    let mut speeds = Table::new("work", Kind::names(&options.engines));
     for &other in &others {
         speeds.column(format!("local/{}", options.engines[other].name()));
     }
@@ -156,7 +156,7 @@ fn print(rows: &[Row], options: &Options) {
         options.passes
     ));
     let side_table = |title: &str, cell: fn(&Passes) -> String| {
-        let mut table = Table::new("work", &options.engines);
+        let mut table = Table::new("work", Kind::names(&options.engines));
         for Row { name, passes } in rows {
             let cells: Vec<String> = passes.iter().map(cell).collect();
             if cells.iter().any(|cell| cell != NOTHING) {

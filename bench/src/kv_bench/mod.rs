@@ -13,25 +13,23 @@ mod engine;
 mod files;
 mod interleave;
 mod options;
-mod process;
 mod records;
-mod scratch;
 mod subject;
-mod table;
 mod work;
 
 pub(crate) use child::{CHILD, run_child};
 
 use crate::error::Result;
+use crate::process;
+use crate::scratch::{self, Scratch};
+use crate::table::{Table, count, mebibytes};
 use files::Files;
 use kv::Durability;
 use options::{Options, Section};
 use records::{DIRECTORY_FILES, FILE_RECORDS};
-use scratch::Scratch;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use subject::{Kind, Subject};
-use table::{Table, count, mebibytes};
 use work::Worker;
 
 /// Where one engine's store is and what is in it.
@@ -117,7 +115,7 @@ fn load(scratch: &Path, options: &Options) -> Result<Vec<Runner>> {
         let place = Place { kind, directory, files };
         runners.push(Runner { place, subject });
     }
-    let mut table = Table::new("load", &options.engines);
+    let mut table = Table::new("load", Kind::names(&options.engines));
     table.row("a directory per synced commit", seconds);
     table.row("on disk", sizes);
     table.print("Loading");

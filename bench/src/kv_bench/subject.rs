@@ -69,6 +69,11 @@ impl Kind {
         }
     }
 
+    /// The words for some of them.
+    pub(crate) fn names(kinds: &[Kind]) -> impl Iterator<Item = &'static str> {
+        kinds.iter().map(|kind| kind.name())
+    }
+
     pub(crate) fn parse(name: &str) -> Result<Self> {
         let known = Kind::ALL.into_iter().find(|kind| kind.name() == name);
         known.ok_or_else(|| Error::new(format!("there is no engine \"{name}\"")))

@@ -1,18 +1,16 @@
-//! Tables for people: a column per engine, numbers to the right.
+//! Tables for people: numbers to the right, columns as wide as they need to be.
 
-use super::subject::Kind;
-
-/// Rows of words, printed with columns as wide as they need to be.
+/// Rows of words.
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table whose first column is `what` and whose others are the engines.
-    pub(crate) fn new(what: &str, engines: &[Kind]) -> Self {
+    /// A table whose first column is `what`, with the other columns behind it.
+    pub(crate) fn new<'a>(what: &str, columns: impl IntoIterator<Item = &'a str>) -> Self {
         let mut head = vec![what.to_owned()];
-        head.extend(engines.iter().map(|kind| kind.name().to_owned()));
+        head.extend(columns.into_iter().map(str::to_owned));
         Self { rows: vec![head] }
     }
 

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use std::path::{Path, PathBuf};
 
-const PREFIX: &str = "bench-kv-";
+const PREFIX: &str = "bench-scratch-";
 
 /// A directory of this process, removed when it is dropped.
 #[derive(Debug)]
