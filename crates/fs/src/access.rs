@@ -85,18 +85,13 @@ pub(crate) fn check_sticky(caller: &Caller, parent: &Inode, child: &Inode) -> Re
     Err(not_permitted("the directory is sticky, and this belongs to somebody else"))
 }
 
-/// Whether writing by this caller takes the set-user and set-group bits away.
-pub(crate) fn loses_privileges(caller: &Caller) -> bool {
-    !caller.is_privileged()
-}
-
-/// Takes the set-user bit, and the set-group bit of what the group may run, from a file. True when
-/// that changed something.
-pub(crate) fn drop_privileges(inode: &mut Inode) -> bool {
+/// Takes the set-user bit, and the set-group bit where the group may run it or is not the caller's,
+/// from a file that an unprivileged caller changes. True when that changed something.
+pub(crate) fn drop_privileges(inode: &mut Inode, caller: &Caller) -> bool {
     let before = inode.mode;
-    if inode.is_file() {
+    if inode.is_file() && !caller.is_privileged() {
         inode.mode &= !mode::SETUID;
-        if inode.mode & 0o010 != 0 {
+        if inode.mode & 0o010 != 0 || !caller.is_in_group(inode.gid) {
             inode.mode &= !mode::SETGID;
         }
     }

@@ -18,7 +18,7 @@ pub(crate) struct Tx {
     pub(crate) txn: Txn,
     pub(crate) session: Arc<Shared>,
     pub(crate) keys: Keys,
-    /// The time that everything in it happens at.
+    /// The time that everything in it happens at; nothing in a transaction that only reads.
     pub(crate) now: Time,
     /// The volume's epoch; 0 in a transaction that only reads.
     pub(crate) epoch: u64,
@@ -58,7 +58,7 @@ impl Tx {
             txn,
             session: Arc::clone(session),
             keys: session.volume.keys,
-            now: session.volume.world.now(),
+            now: Time::default(),
             epoch: 0,
             bytes: 0,
             inodes: 0,
@@ -83,6 +83,7 @@ impl Tx {
             return Err(tx.damaged(&session.epoch_key, "is missing"));
         };
         tx.epoch = number(epoch);
+        tx.now = session.volume.world.now();
         Ok(tx)
     }
 
@@ -153,6 +154,18 @@ impl Tx {
             self.txn.read_conflict(&KeyRange::point(&key))?;
         }
         self.find_inode(ino, Read::Snapshot).await?.ok_or_else(gone)
+    }
+
+    /// Makes any later change of an inode's record a conflict, after a part of it was read.
+    pub(crate) fn depend_on_inode(&mut self, ino: Ino) -> Result<()> {
+        let key = self.keys.inode(ino);
+        Ok(self.txn.read_conflict(&KeyRange::point(&key))?)
+    }
+
+    /// When the contents of a mapped file last changed without its record.
+    pub(crate) async fn changed(&mut self, ino: Ino) -> Result<u64> {
+        let key = self.keys.changed(ino);
+        Ok(self.get(&key, Read::Snapshot).await?.as_deref().map_or(0, number))
     }
 
     /// An inode as it is now, for telling only.
@@ -416,7 +429,7 @@ impl Shared {
             mtime = time_of(sides.changed);
             ctime = ctime.max(mtime);
         }
-        let atime = self.access_time(ino, inode, mtime);
+        let atime = self.access_time(ino, inode);
         let (nlink, size, space) = if inode.is_dir() {
             let nlink = match inode.nlink {
                 0 => 0,

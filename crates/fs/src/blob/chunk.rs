@@ -55,6 +55,10 @@ impl ChunkEdit {
         }
     }
 
+    fn parity_place(&self, group: u32) -> BlockPlace {
+        self.place(u32::from(PARITY_BLOCK) | group, 0)
+    }
+
     /// What a block holds, without the zeros at its end; `None` for a hole or zeros.
     pub(crate) async fn load(&self, tx: &mut Tx, block: u32) -> Result<Option<Bytes>> {
         match self.data.generation_of(block) {
@@ -148,10 +152,13 @@ impl ChunkEdit {
         allocated: bool,
     ) -> Result<()> {
         let mut generations: BTreeMap<u64, Bits> = BTreeMap::new();
+        let whole = self.empty_groups(tx, &run);
         for block in run.clone().filter(|block| self.data.allocated.has(*block)).collect::<Vec<_>>()
         {
             if let Some(generation) = self.data.generation_of(block) {
-                self.note_parity(tx, block, None).await?;
+                if !whole.contains(&group_of(tx, block)) {
+                    self.note_parity(tx, block, None).await?;
+                }
                 self.data.store(block, None);
                 generations.entry(generation).or_default().set(block);
             }
@@ -168,6 +175,27 @@ impl ChunkEdit {
             tx.delete_range(&KeyRange { start, end })?;
         }
         Ok(())
+    }
+
+    /// Groups that have no block outside of a run: their parity goes without being read.
+    fn empty_groups(&mut self, tx: &Tx, run: &Range<u32>) -> Range<u32> {
+        let record = &tx.session.volume.record;
+        let size = u32::from(record.parity_group);
+        if size == 0 {
+            return 0..0;
+        }
+        let first = run.start.div_ceil(size);
+        // The last group of a chunk may be a short one.
+        let to_end = run.end >= record.blocks_per_chunk();
+        let end = if to_end { run.end.div_ceil(size) } else { run.end / size };
+        let groups = first..end.max(first);
+        let stored = |block: u32| self.data.generation_of(block).is_some();
+        let with_parity: Vec<u32> =
+            groups.clone().filter(|group| (group * size..(group + 1) * size).any(stored)).collect();
+        for group in with_parity {
+            self.groups.insert(group, Parity::default());
+        }
+        groups
     }
 
     /// Takes a block that stands under `generation` already; returns the generation that it replaces.
@@ -280,13 +308,22 @@ impl ChunkEdit {
 
     /// Writes the map entry, parity and the space that changed.
     pub(crate) async fn finish(self, tx: &mut Tx, ino: Ino) -> Result<()> {
-        for (group, parity) in &self.groups {
-            let key = tx.keys.block(self.place(u32::from(PARITY_BLOCK) | group, 0));
-            if parity.members().is_empty() {
-                tx.delete(&key)?;
-            } else {
+        let mut empty: Vec<Range<u32>> = Vec::new();
+        for (&group, parity) in &self.groups {
+            if !parity.members().is_empty() {
+                let key = tx.keys.block(self.parity_place(group));
                 tx.put(&key, parity.encode(&key))?;
+                continue;
             }
+            match empty.last_mut() {
+                Some(run) if run.end == group => run.end += 1,
+                _ => empty.push(group..group + 1),
+            }
+        }
+        for run in empty {
+            let start = tx.keys.block(self.parity_place(run.start));
+            let end = tx.keys.block(self.parity_place(run.end));
+            tx.delete_range(&KeyRange { start, end })?;
         }
         let by = i64::from(self.data.allocated.count()) - i64::from(self.allocated_before);
         let by = by * i64::from(tx.session.volume.record.block_bytes);

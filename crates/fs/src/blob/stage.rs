@@ -7,7 +7,7 @@ use crate::error::{Error, Kind, Result, too_big};
 use crate::schema::{Bits, BlockPlace, Form, Inode, Job, Part};
 use crate::session::{OpKind, Session};
 use crate::tx::Tx;
-use crate::types::{FILE_BYTES_MAX, Ino};
+use crate::types::{Caller, FILE_BYTES_MAX, Ino};
 use base::sync::Mutex;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ impl Session {
         ino: Ino,
         offset: Option<u64>,
         bytes: &[u8],
-        drop_privileges: bool,
+        caller: &Caller,
     ) -> Result<u64> {
         for _ in 0..APPEND_TRIES {
             let inode = self.mapped(ino).await?;
@@ -122,7 +122,7 @@ impl Session {
             let staging = Staging::new(self);
             let staged = self.stage(&staging, &inode, at, bytes).await?;
             let append = offset.is_none();
-            match self.publish(ino, &staged, at, append, bytes, drop_privileges).await {
+            match self.publish(ino, &staged, at, append, bytes, caller).await {
                 Ok(Some(count)) => return Ok(count),
                 Ok(None) => self.unstage(staged.job).await?,
                 Err(error) => {
@@ -135,7 +135,7 @@ impl Session {
         // Others append all the time: at least a part of it gets in.
         let part = fitting_bytes(self).min(bytes.len() as u64) as usize;
         let part = bytes.get(..part).unwrap_or(bytes);
-        self.write_once(ino, offset, part, drop_privileges).await
+        self.write_once(ino, offset, part, caller).await
     }
 
     /// The inode, after making it mapped.
@@ -225,7 +225,7 @@ impl Session {
         at: u64,
         append: bool,
         bytes: &[u8],
-        drop_privileges: bool,
+        caller: &Caller,
     ) -> Result<Option<u64>> {
         self.change_data(OpKind::NeedsReplay, |mut tx| async move {
             let mut inode = tx.inode(ino).await?;
@@ -235,7 +235,7 @@ impl Session {
             }
             publish_in(&mut tx, ino, &mut inode, staged, at, bytes).await?;
             let mut parts = vec![Part::Data];
-            if drop_privileges && crate::access::drop_privileges(&mut inode) {
+            if crate::access::drop_privileges(&mut inode, caller) {
                 parts.push(Part::Access);
             }
             (inode.mtime, inode.ctime) = (tx.now, tx.now);

@@ -32,6 +32,7 @@ impl Session {
                     stepped => stepped?,
                 };
                 steps += 1;
+                self.beat_if_due().await?;
             }
         }
         Ok(steps)

@@ -55,11 +55,7 @@ impl Model {
         let inode = self.inode_mut(ino)?;
         if set.uid.is_some() || set.gid.is_some() {
             if !is_directory {
-                inode.drop_set_id();
-                // Also where the group may not run it, when the old group is not the caller's.
-                if !caller.is_privileged() && !caller.is_in_group(inode.gid) {
-                    inode.mode &= !mode::SETGID;
-                }
+                inode.drop_set_id(caller);
             }
             inode.uid = set.uid.unwrap_or(inode.uid);
             inode.gid = set.gid.unwrap_or(inode.gid);

@@ -287,7 +287,7 @@ impl Model {
         let inode = self.inode_mut(ino)?;
         inode.contents_changed(now);
         if !caller.is_privileged() {
-            inode.drop_set_id();
+            inode.drop_set_id(caller);
         }
         Ok(())
     }

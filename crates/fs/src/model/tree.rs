@@ -331,9 +331,11 @@ impl Model {
 
 impl Inode {
     /// What the unprivileged lose who change a file's contents, and everybody who changes its owner.
-    pub(super) fn drop_set_id(&mut self) {
+    /// The set-group bit stays where the group may not run it, if the caller is in it.
+    pub(super) fn drop_set_id(&mut self, caller: &Caller) {
         self.mode &= !mode::SETUID;
-        if self.mode & GROUP_EXECUTE != 0 {
+        let member = caller.is_privileged() || caller.is_in_group(self.gid);
+        if self.mode & GROUP_EXECUTE != 0 || !member {
             self.mode &= !mode::SETGID;
         }
     }

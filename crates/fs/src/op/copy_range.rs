@@ -53,7 +53,6 @@ impl Session {
             return Err(invalid("the ranges overlap"));
         }
         let step = STEP_BYTES.min(stage::fitting_bytes(self));
-        let drops = access::loses_privileges(caller);
         let mut done = 0;
         while done < len {
             let piece = step.min(len - done);
@@ -75,7 +74,7 @@ impl Session {
                     let mut out = tx.inode(to_ino).await?;
                     blob::write(&mut tx, to_ino, &mut out, to_at, &found.bytes).await?;
                     let mut parts = vec![Part::Data];
-                    if drops && access::drop_privileges(&mut out) {
+                    if access::drop_privileges(&mut out, caller) {
                         parts.push(Part::Access);
                     }
                     (out.mtime, out.ctime) = (tx.now, tx.now);

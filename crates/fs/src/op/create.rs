@@ -37,14 +37,12 @@ impl Session {
         let Some(found) = found else {
             return Err(not_found("the file was removed"));
         };
+        let opened = self.finish_open(caller, attr, flags).await;
         found.keep();
-        match self.finish_open(caller, attr, flags).await {
-            Ok(done) => Ok(done),
-            Err(error) => {
-                self.leave(attr.ino).await?;
-                Err(error)
-            }
+        if opened.is_err() {
+            self.leave(attr.ino).await?;
         }
+        opened
     }
 
     async fn finish_open(
@@ -129,9 +127,8 @@ impl Found {
 
 impl Drop for Found {
     fn drop(&mut self) {
-        // A lease that was written all the same goes with the session.
         if !self.kept {
-            self.session.0.open.leave(self.ino);
+            self.session.0.open.abandon(self.ino);
         }
     }
 }
@@ -199,7 +196,7 @@ impl<'a> Held<'a> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         for ino in std::mem::take(&mut *self.entered.lock()) {
-            self.session.0.open.leave(ino);
+            self.session.0.open.abandon(ino);
         }
     }
 }

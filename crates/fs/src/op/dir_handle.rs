@@ -11,9 +11,9 @@ pub(super) const KIND: OpKind = OpKind::Idempotent;
 impl Session {
     /// Opens a directory.
     pub async fn opendir(&self, caller: &Caller, ino: Ino) -> Result<DirHandle> {
-        let lease = self.enter(ino).await;
+        let entered = self.enter(ino).await;
         let held = self
-            .hold(ino, lease, |mut tx| async move {
+            .hold(ino, entered.lease, |mut tx| async move {
                 let inode = tx.inode_for(ino, Part::Access).await?;
                 if !inode.is_dir() {
                     return Err(not_directory("this is no directory"));
@@ -22,13 +22,7 @@ impl Session {
                 Ok((tx, ()))
             })
             .await;
-        match held.and_then(|()| self.0.handles.add_dir(ino)) {
-            Ok(handle) => Ok(handle),
-            Err(error) => {
-                self.leave(ino).await?;
-                Err(error)
-            }
-        }
+        entered.keep_if(held.and_then(|()| self.0.handles.add_dir(ino))).await
     }
 
     /// Closes a directory.

@@ -45,15 +45,14 @@ impl Session {
         if takes && !self.has_room(file.ino, offset, end).await? {
             return Err(no_space("the volume has no room for this range"));
         }
-        let drops = access::loses_privileges(caller);
         let step_bytes = u64::from(self.0.volume.record.chunk_bytes) * CHUNKS;
         let mut at = offset;
         while at < end {
             // To the next multiple of the step.
             let until = end.min((at / step_bytes + 1).saturating_mul(step_bytes));
             let last = until == end;
-            let piece = Piece { what, start: at, end: until, grows: grows && last, drops, last };
-            at = self.fallocate_step(file.ino, piece).await?.max(until);
+            let piece = Piece { what, start: at, end: until, grows: grows && last, last };
+            at = self.fallocate_step(caller, file.ino, piece).await?.max(until);
         }
         Ok(())
     }
@@ -80,7 +79,7 @@ impl Session {
     }
 
     /// One step; returns where to go on.
-    async fn fallocate_step(&self, ino: Ino, piece: Piece) -> Result<u64> {
+    async fn fallocate_step(&self, caller: &Caller, ino: Ino, piece: Piece) -> Result<u64> {
         self.change_data(KIND, |mut tx| async move {
             let mut inode = tx.inode(ino).await?;
             let next = apply(&mut tx, ino, &mut inode, piece).await?;
@@ -88,7 +87,7 @@ impl Session {
             if piece.grows {
                 inode.size = inode.size.max(piece.end);
             }
-            if piece.drops && access::drop_privileges(&mut inode) {
+            if access::drop_privileges(&mut inode, caller) {
                 parts.push(Part::Access);
             }
             (inode.mtime, inode.ctime) = (tx.now, tx.now);
@@ -108,7 +107,6 @@ struct Piece {
     start: u64,
     end: u64,
     grows: bool,
-    drops: bool,
     last: bool,
 }
 

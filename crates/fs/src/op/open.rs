@@ -16,14 +16,9 @@ const REMOVAL_PAUSE: Duration = Duration::from_micros(50);
 impl Session {
     /// Opens a file.
     pub async fn open(&self, caller: &Caller, ino: Ino, flags: OpenFlags) -> Result<Handle> {
-        let lease = self.enter(ino).await;
-        match self.open_entered(caller, ino, flags, lease).await {
-            Ok(handle) => Ok(handle),
-            Err(error) => {
-                self.leave(ino).await?;
-                Err(error)
-            }
-        }
+        let entered = self.enter(ino).await;
+        let opened = self.open_entered(caller, ino, flags, entered.lease).await;
+        entered.keep_if(opened).await
     }
 
     async fn open_entered(
@@ -51,10 +46,10 @@ impl Session {
     }
 
     /// One handle more, as soon as no removal is under way.
-    pub(super) async fn enter(&self, ino: Ino) -> Lease {
+    pub(super) async fn enter(&self, ino: Ino) -> Entered<'_> {
         loop {
             if let Some(lease) = self.0.open.enter(ino) {
-                return lease;
+                return Entered { session: self, ino, lease, settled: false };
             }
             self.0.volume.world.clock.sleep(REMOVAL_PAUSE).await;
         }
@@ -82,6 +77,33 @@ impl Session {
         .await?;
         self.0.open.leased(ino);
         Ok(())
+    }
+}
+
+/// An inode that counts as open while this is there, and afterwards if it is kept.
+pub(super) struct Entered<'a> {
+    session: &'a Session,
+    ino: Ino,
+    pub(super) lease: Lease,
+    settled: bool,
+}
+
+impl Entered<'_> {
+    /// Stays open with the handle that was `opened`, or not.
+    pub(super) async fn keep_if<T>(mut self, opened: Result<T>) -> Result<T> {
+        self.settled = true;
+        if opened.is_err() {
+            self.session.leave(self.ino).await?;
+        }
+        opened
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.session.0.open.abandon(self.ino);
+        }
     }
 }
 

@@ -29,9 +29,9 @@ impl Session {
                 if len > 0 {
                     let changed = match inode.form {
                         Form::Inline => 0,
-                        Form::Mapped => tx.sides(ino, &inode).await?.changed,
+                        Form::Mapped => tx.changed(ino).await?,
                     };
-                    tx.session.note_read(ino, &inode, changed, tx.now);
+                    tx.session.note_read(ino, &inode, changed);
                 }
                 Ok((tx, found))
             })

@@ -11,7 +11,6 @@ use crate::tx::{Sides, Tx, number};
 use crate::types::{Attr, DirEntry, DirHandle, FileType, Ino};
 use bytes::Bytes;
 use kv::{KeyRange, Query, Read};
-use std::collections::BTreeMap;
 
 pub(super) const KIND: OpKind = OpKind::ReadOnly;
 
@@ -150,14 +149,21 @@ impl Session {
                 let page = tx.range(&query, Read::Snapshot).await?;
                 entries.reserve(page.len());
                 bytes += page.bytes();
+                // One allocation for the names of a page.
+                let mut names = Vec::with_capacity(page.bytes());
+                let mut found = Vec::with_capacity(page.len());
                 for (key, value) in page.iter() {
+                    let start = names.len();
                     let entry = Entry::decode(key, value);
-                    let (Some(entry), Some(name)) = (entry, tx.keys.entry_name(key)) else {
+                    let (Some(entry), true) = (entry, tx.keys.entry_name(key, &mut names)) else {
                         return Err(tx.damaged(key, "is damaged"));
                     };
+                    found.push((entry, start..names.len()));
+                }
+                let names = Bytes::from(names);
+                for (Entry { ino, file_type }, range) in found {
                     cookie += 1;
-                    let Entry { ino, file_type } = entry;
-                    entries.push(DirEntry { name, ino, file_type, cookie });
+                    entries.push(DirEntry { name: names.slice(range), ino, file_type, cookie });
                 }
                 next = if page.more { query.behind(&page) } else { None };
                 if next.is_some() && (entries.len() >= LISTING_ENTRIES || bytes >= LISTING_BYTES) {
@@ -165,7 +171,7 @@ impl Session {
                 }
             }
             let changed = tx.sides(ino, &inode).await?.changed;
-            tx.session.note_read(ino, &inode, changed, tx.now);
+            tx.session.note_read(ino, &inode, changed);
             Ok((tx, (entries, true)))
         })
         .await
@@ -174,26 +180,29 @@ impl Session {
     /// What is known of the inodes of entries; `None` for those that are gone.
     async fn attrs(&self, entries: &[DirEntry]) -> Result<Vec<Option<Attr>>> {
         self.view(|mut tx| async move {
-            let mut found = BTreeMap::new();
             let mut inodes: Vec<Ino> = entries.iter().map(|entry| entry.ino).collect();
             inodes.sort_unstable();
             inodes.dedup();
+            // In the order of their numbers.
+            let mut found: Vec<Attr> = Vec::with_capacity(inodes.len());
             // Inodes that were made together are neighbours: read them in one go.
             for run in runs(&inodes) {
                 match run {
                     [one] => {
                         if let Some(inode) = tx.find_inode(*one, Read::Snapshot).await? {
                             let attr = tx.attr(*one, &inode).await?;
-                            found.insert(*one, attr);
+                            found.push(attr);
                         }
                     }
-                    [first, .., last] => {
-                        scan(&mut tx, *first, *last, &mut found).await?;
-                    }
+                    [first, .., last] => scan(&mut tx, *first, *last, &mut found).await?,
                     [] => {}
                 }
             }
-            let attrs = entries.iter().map(|entry| found.get(&entry.ino).copied()).collect();
+            let attr_of = |entry: &DirEntry| {
+                let at = found.binary_search_by_key(&entry.ino, |attr| attr.ino).ok()?;
+                found.get(at).copied()
+            };
+            let attrs = entries.iter().map(attr_of).collect();
             Ok((tx, attrs))
         })
         .await
@@ -206,7 +215,7 @@ fn runs(inodes: &[Ino]) -> impl Iterator<Item = &[Ino]> {
     inodes.chunk_by(|a, b| b - a <= GAP)
 }
 
-async fn scan(tx: &mut Tx, first: Ino, last: Ino, found: &mut BTreeMap<Ino, Attr>) -> Result<()> {
+async fn scan(tx: &mut Tx, first: Ino, last: Ino, found: &mut Vec<Attr>) -> Result<()> {
     let range: KeyRange = tx.keys.inodes(first, last);
     let mut next = Some(Query::new(range));
     let mut at: Option<(Ino, Inode, Sides)> = None;
@@ -216,7 +225,7 @@ async fn scan(tx: &mut Tx, first: Ino, last: Ino, found: &mut BTreeMap<Ino, Attr
             match tx.keys.inode_key(key) {
                 Some((ino, None)) => {
                     if let Some((ino, inode, sides)) = at.take() {
-                        found.insert(ino, tx.attr_with(ino, &inode, sides));
+                        found.push(tx.attr_with(ino, &inode, sides));
                     }
                     let Some(inode) = Inode::decode(key, ino, value) else {
                         return Err(tx.damaged(key, "is damaged"));
@@ -237,7 +246,7 @@ async fn scan(tx: &mut Tx, first: Ino, last: Ino, found: &mut BTreeMap<Ino, Attr
         next = if page.more { query.behind(&page) } else { None };
     }
     if let Some((ino, inode, sides)) = at {
-        found.insert(ino, tx.attr_with(ino, &inode, sides));
+        found.push(tx.attr_with(ino, &inode, sides));
     }
     Ok(())
 }

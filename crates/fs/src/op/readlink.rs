@@ -15,7 +15,7 @@ impl Session {
             if inode.file_type() != FileType::Symlink {
                 return Err(invalid("this is no symbolic link"));
             }
-            tx.session.note_read(ino, &inode, 0, tx.now);
+            tx.session.note_read(ino, &inode, 0);
             Ok((tx, inode.target))
         })
         .await

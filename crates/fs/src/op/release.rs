@@ -1,9 +1,9 @@
 //! release: a handle less. The last one of an inode without names takes the inode with it.
 
 use super::remove::collect_in;
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::schema::Part;
-use crate::session::{OpKind, Session};
+use crate::session::{Last, OpKind, Session};
 use crate::tx::Tx;
 use crate::types::{Handle, Ino};
 use bytes::Bytes;
@@ -21,9 +21,31 @@ impl Session {
 
     /// One handle of an inode less.
     pub(super) async fn leave(&self, ino: Ino) -> Result<()> {
-        let Some(last) = self.0.open.leave(ino) else {
-            return Ok(());
-        };
+        match self.0.open.leave(ino) {
+            Some(last) => self.leave_last(ino, last).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Does what calls that nobody waited for have left to do. What meets damage waits until that is
+    /// mended, and does not keep the rest from being done.
+    pub(crate) async fn leave_abandoned(&self) -> Result<()> {
+        for _ in 0..self.0.open.abandoned() {
+            let Some((ino, last)) = self.0.open.take_abandoned() else {
+                break;
+            };
+            match self.leave_last(ino, last).await {
+                Err(error) if error.kind() == Kind::Corrupt => {}
+                left => left?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What the last handle of an inode has to do. The background goes on with it when it fails, or
+    /// when nobody waits for it any more.
+    async fn leave_last(&self, ino: Ino, last: Last) -> Result<()> {
+        let mut leaving = Leaving { session: self, ino, last, done: false };
         if self.0.private {
             if last.locked {
                 self.drop_locks(ino).await?;
@@ -31,8 +53,14 @@ impl Session {
             if last.garbage {
                 self.collect(ino).await?;
             }
-            return Ok(());
+        } else {
+            self.drop_lease(ino, last).await?;
         }
+        leaving.done = true;
+        Ok(())
+    }
+
+    async fn drop_lease(&self, ino: Ino, last: Last) -> Result<()> {
         let generation = Bytes::copy_from_slice(&last.generation.to_le_bytes());
         let generation = &generation;
         let collected = self
@@ -69,6 +97,22 @@ impl Session {
             Ok((tx, ()))
         })
         .await
+    }
+}
+
+/// The last handle of an inode, on its way out.
+struct Leaving<'a> {
+    session: &'a Session,
+    ino: Ino,
+    last: Last,
+    done: bool,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.session.0.open.leave_later(self.ino, self.last);
+        }
     }
 }
 

@@ -121,6 +121,7 @@ impl Session {
                     Err(error) if error.kind() == Kind::Corrupt => {}
                     done => collected += usize::from(done?),
                 }
+                self.beat_if_due().await?;
             }
         }
     }

@@ -74,9 +74,7 @@ async fn setattr_in(
     let mut parts = Vec::new();
     if let Some(size) = set.size {
         blob::truncate(tx, ino, &mut inode, size, fresh).await?;
-        if access::loses_privileges(caller) {
-            access::drop_privileges(&mut inode);
-        }
+        access::drop_privileges(&mut inode, caller);
         inode.mtime = tx.now;
         parts.push(Part::Data);
     }

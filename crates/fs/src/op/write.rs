@@ -33,11 +33,10 @@ impl Session {
         let room = FILE_BYTES_MAX - offset.unwrap_or(0);
         let len = room.min(stage::bytes_max(self)).min(bytes.len() as u64);
         let bytes = bytes.get(..len as usize).unwrap_or(bytes);
-        let drops = access::loses_privileges(caller);
         let written = if stage::fits(self, len) {
-            self.write_once(file.ino, offset, bytes, drops).await?
+            self.write_once(file.ino, offset, bytes, caller).await?
         } else {
-            self.write_staged(file.ino, offset, bytes, drops).await?
+            self.write_staged(file.ino, offset, bytes, caller).await?
         };
         Ok(written as usize)
     }
@@ -48,7 +47,7 @@ impl Session {
         ino: Ino,
         offset: Option<u64>,
         bytes: &[u8],
-        drops: bool,
+        caller: &Caller,
     ) -> Result<u64> {
         self.change_data(KIND, |mut tx| async move {
             let mut inode = match offset {
@@ -57,7 +56,7 @@ impl Session {
             };
             let len = bytes.len() as u64;
             let mut parts = vec![Part::Data];
-            if drops && access::drop_privileges(&mut inode.clone()) {
+            if access::drop_privileges(&mut inode.clone(), caller) {
                 parts.push(Part::Access);
             }
             // When neither the size nor the form nor the mode changes, only blocks do, and two who
@@ -66,7 +65,7 @@ impl Session {
                 && inode.form == Form::Mapped
                 && parts.len() == 1;
             if !within && offset.is_some() {
-                inode = tx.inode(ino).await?;
+                tx.depend_on_inode(ino)?;
             }
             let at = offset.unwrap_or(inode.size);
             let room = FILE_BYTES_MAX - at.min(FILE_BYTES_MAX);
@@ -77,7 +76,7 @@ impl Session {
             blob::write(&mut tx, ino, &mut inode, at, bytes).await?;
             if !within {
                 if parts.len() > 1 {
-                    access::drop_privileges(&mut inode);
+                    access::drop_privileges(&mut inode, caller);
                 }
                 (inode.mtime, inode.ctime) = (tx.now, tx.now);
                 tx.put_inode(ino, &inode, &parts)?;

@@ -526,13 +526,24 @@ impl Keys {
         }
     }
 
-    /// The name in the key of an entry of `parent`: cheaper than [`parse`](Self::parse).
-    pub(crate) fn entry_name(&self, key: &[u8]) -> Option<bytes::Bytes> {
-        let name = key.get(2 + 1 + 8..)?;
+    /// Appends the name in the key of an entry: cheaper than [`parse`](Self::parse). False when there
+    /// is none.
+    #[inline]
+    pub(crate) fn entry_name(&self, key: &[u8], out: &mut Vec<u8>) -> bool {
+        let Some(name) = key.get(2 + 1 + 8..).filter(|name| !name.is_empty()) else {
+            return false;
+        };
         if name.iter().all(|&byte| byte < ESCAPE) {
-            return Some(bytes::Bytes::copy_from_slice(name));
+            out.extend_from_slice(name);
+            return true;
         }
-        unescape(name).map(bytes::Bytes::from)
+        match unescape(name) {
+            Some(name) => {
+                out.extend_from_slice(&name);
+                true
+            }
+            None => false,
+        }
     }
 }
 
@@ -563,7 +574,9 @@ mod tests {
         assert!(encoded.windows(2).all(|pair| pair[0] < pair[1]));
         for (name, key) in names.iter().zip(&encoded) {
             assert!(!key[11..].contains(&0xff));
-            assert_eq!(keys.entry_name(key).unwrap(), *name);
+            let mut found = Vec::new();
+            assert!(keys.entry_name(key, &mut found));
+            assert_eq!(found, *name);
             assert!(keys.entries(5).contains(key));
             assert!(!keys.entries(4).contains(key) && !keys.entries(6).contains(key));
         }

@@ -7,6 +7,9 @@ use kv::Read;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// How soon a job that this session has made is begun.
+const TICK: Duration = Duration::from_secs(1);
+
 /// What one round of background work did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Maintained {
@@ -33,6 +36,7 @@ impl Session {
         self.beat().await?;
         let ended = if self.0.private { 0 } else { self.judge_peers().await? };
         let times = self.flush_times().await?;
+        self.leave_abandoned().await?;
         let job_steps = self.run_jobs().await?;
         let collected = self.collect_garbage().await?;
         Ok(Maintained { ended, job_steps, collected, times })
@@ -41,13 +45,20 @@ impl Session {
     /// Does background work until the session ends. A frontend runs this beside its requests.
     pub async fn run(&self) {
         let clock = &self.0.volume.world.clock;
+        let pause = self.0.options.heartbeat.min(TICK);
+        self.0.jobs_waiting.store(true, Ordering::Relaxed);
         while !self.is_ended() {
-            match self.maintain().await {
-                Ok(_) => self.0.jobs_waiting.store(false, Ordering::Relaxed),
-                Err(error) if error.kind() == Kind::Stale => return,
-                Err(error) => tracing::warn!(%error, "background work failed, and is tried again"),
+            let due = self.is_beat_due();
+            if self.0.jobs_waiting.swap(false, Ordering::Relaxed) || due {
+                match self.maintain().await {
+                    Ok(_) => {}
+                    Err(error) if error.kind() == Kind::Stale => return,
+                    Err(error) => {
+                        tracing::warn!(%error, "background work failed, and is tried again");
+                    }
+                }
             }
-            clock.sleep(self.0.options.heartbeat).await;
+            clock.sleep(pause).await;
         }
     }
 

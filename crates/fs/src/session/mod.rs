@@ -13,7 +13,7 @@ mod times;
 
 pub use background::Maintained;
 pub(crate) use handles::{Handles, OpenDir, OpenFile};
-pub(crate) use open_files::{Doomed, Lease};
+pub(crate) use open_files::{Doomed, Last, Lease};
 pub use options::{Atime, SessionOptions, Sharing};
 
 use crate::error::{Error, Result, stale};
@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) handles: Handles,
     pub(crate) times: times::AccessTimes,
     pub(crate) jobs_waiting: AtomicBool,
+    /// When the heartbeat was last written, in nanoseconds of this session's clock.
+    pub(crate) beaten: AtomicU64,
     /// Jobs of large writes that are under way.
     pub(crate) staging: Mutex<BTreeSet<u64>>,
     pub(crate) counts: Counts,

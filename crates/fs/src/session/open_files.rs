@@ -3,7 +3,7 @@
 
 use crate::types::Ino;
 use base::sync::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 #[derive(Debug, Default)]
@@ -13,6 +13,8 @@ pub(crate) struct OpenFiles(Arc<Mutex<Table>>);
 struct Table {
     inodes: BTreeMap<Ino, Open>,
     doomed: BTreeMap<Ino, u32>,
+    /// Last handles that went without anybody who could wait for what that takes.
+    abandoned: VecDeque<(Ino, Last)>,
     generation: u64,
 }
 
@@ -127,6 +129,28 @@ impl OpenFiles {
             garbage: open.garbage,
             locked: open.locked,
         })
+    }
+
+    /// One handle less, and nobody waits: what the last one has to do is left to the background.
+    pub(crate) fn abandon(&self, ino: Ino) {
+        if let Some(last) = self.leave(ino) {
+            self.leave_later(ino, last);
+        }
+    }
+
+    /// What the last handle has to do was not done to its end.
+    pub(crate) fn leave_later(&self, ino: Ino, last: Last) {
+        self.0.lock().abandoned.push_back((ino, last));
+    }
+
+    /// How much was left to the background.
+    pub(crate) fn abandoned(&self) -> usize {
+        self.0.lock().abandoned.len()
+    }
+
+    /// The first of what was left to the background.
+    pub(crate) fn take_abandoned(&self) -> Option<(Ino, Last)> {
+        self.0.lock().abandoned.pop_front()
     }
 
     /// Keeps an inode from being opened while it is removed; `None` when it is open. Then the last

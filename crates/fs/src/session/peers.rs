@@ -18,12 +18,25 @@ impl Session {
     /// Moves this session's own heartbeat on. Fails when the session was ended.
     pub async fn beat(&self) -> Result<()> {
         let id = self.0.id;
+        let now = self.0.volume.world.clock.now().as_nanos();
+        self.0.beaten.store(u64::try_from(now).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.change(OpKind::Idempotent, |mut tx| async move {
             let key = tx.keys.heartbeat(id);
             tx.add(&key, 1)?;
             Ok((tx, ()))
         })
         .await
+    }
+
+    /// Whether the heartbeat should be written again.
+    pub(super) fn is_beat_due(&self) -> bool {
+        let last = Duration::from_nanos(self.0.beaten.load(Ordering::Relaxed));
+        self.0.volume.world.clock.now().saturating_sub(last) >= self.0.options.heartbeat
+    }
+
+    /// For work that takes long: others must see that this session goes on.
+    pub(crate) async fn beat_if_due(&self) -> Result<()> {
+        if self.is_beat_due() { self.beat().await } else { Ok(()) }
     }
 
     /// Looks at all other sessions and ends those that have shown no progress for too long. Returns

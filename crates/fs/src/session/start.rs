@@ -10,7 +10,7 @@ use crate::volume::Volume;
 use base::sync::Mutex;
 use kv::{Durability, Query, Read, Txn};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Sessions of the dead that one transaction buries.
 const BURIED_AT_ONCE: usize = 16;
@@ -47,6 +47,7 @@ impl Session {
             times: times::AccessTimes::default(),
             // What a crash has left behind.
             jobs_waiting: AtomicBool::new(true),
+            beaten: AtomicU64::new(0),
             staging: Mutex::default(),
             counts: Counts::default(),
             log_ops: capabilities.unknown_commits,

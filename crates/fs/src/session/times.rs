@@ -7,6 +7,7 @@ use crate::types::{Ino, Time};
 use base::sync::Mutex;
 use kv::Read;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The most inodes whose access times wait to be written.
 const WAITING_MAX: usize = 65_536;
@@ -18,7 +19,11 @@ const DAY_HOURS: u32 = 24;
 
 /// What waits to be written.
 #[derive(Debug, Default)]
-pub(crate) struct AccessTimes(Mutex<BTreeMap<Ino, Access>>);
+pub(crate) struct AccessTimes {
+    waiting: Mutex<BTreeMap<Ino, Access>>,
+    /// Whether some may wait: most who ask need not look.
+    any: AtomicBool,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Access {
@@ -30,24 +35,26 @@ struct Access {
 impl AccessTimes {
     /// Forgets what waits for an inode: the time was set by a caller.
     pub(crate) fn forget(&self, ino: Ino) {
-        self.0.lock().remove(&ino);
+        self.waiting.lock().remove(&ino);
     }
 }
 
 impl Shared {
     /// The access time that callers see.
-    pub(crate) fn access_time(&self, ino: Ino, inode: &Inode, _mtime: Time) -> Time {
-        let waiting = self.times.0.lock();
-        if waiting.is_empty() {
+    #[inline]
+    pub(crate) fn access_time(&self, ino: Ino, inode: &Inode) -> Time {
+        if !self.times.any.load(Ordering::Acquire) {
             return inode.atime;
         }
+        let waiting = self.times.waiting.lock();
         waiting.get(&ino).and_then(|access| access.atime).unwrap_or(inode.atime)
     }
 
     /// Notes that somebody has read an inode.
-    pub(crate) fn note_read(&self, ino: Ino, inode: &Inode, changed: u64, now: Time) {
+    pub(crate) fn note_read(&self, ino: Ino, inode: &Inode, changed: u64) {
+        let now = self.volume.world.now();
         let mtime = if changed == 0 { inode.mtime } else { crate::tx::time_of(changed) };
-        let seen = self.access_time(ino, inode, mtime);
+        let seen = self.access_time(ino, inode);
         let stale =
             seen <= mtime.max(inode.ctime) || now.secs.saturating_sub(seen.secs) >= DAY_SECS;
         let atime = match self.options.atime {
@@ -60,9 +67,9 @@ impl Shared {
         if atime.is_none() && !cold {
             return;
         }
-        let mut waiting = self.times.0.lock();
-        // When it is full the oldest news are lost, not the newest reader's time: access times are
-        // advice, and memory has a bound.
+        let mut waiting = self.times.waiting.lock();
+        self.times.any.store(true, Ordering::Release);
+        // When it is full one of the others is lost: access times are advice, and memory has a bound.
         if waiting.len() >= WAITING_MAX && !waiting.contains_key(&ino) {
             waiting.pop_first();
         }
@@ -78,7 +85,10 @@ impl Session {
         let mut written = 0;
         loop {
             let batch: Vec<(Ino, Access)> = {
-                let waiting = self.0.times.0.lock();
+                let waiting = self.0.times.waiting.lock();
+                if waiting.is_empty() {
+                    self.0.times.any.store(false, Ordering::Release);
+                }
                 waiting.iter().take(BATCH).map(|(ino, access)| (*ino, *access)).collect()
             };
             if batch.is_empty() {
@@ -102,7 +112,7 @@ impl Session {
                 Ok((tx, ()))
             })
             .await?;
-            let mut waiting = self.0.times.0.lock();
+            let mut waiting = self.0.times.waiting.lock();
             for (ino, access) in &batch {
                 // A read that came meanwhile waits for the next round.
                 if waiting.get(ino).is_some_and(|now| now.atime == access.atime) {
@@ -115,7 +125,7 @@ impl Session {
 
     /// Writes the access time of one inode, if it waits.
     pub(crate) async fn flush_time(&self, ino: Ino) -> Result<()> {
-        let Some(access) = self.0.times.0.lock().remove(&ino) else {
+        let Some(access) = self.0.times.waiting.lock().remove(&ino) else {
             return Ok(());
         };
         self.change(OpKind::Idempotent, |mut tx| async move {
