@@ -266,8 +266,8 @@ impl ChunkEdit {
         let old = match self.data.generation_of(block) {
             Some(generation) => {
                 let place = self.place(block, generation);
-                match load_stored(tx, place, Read::Serializable, Some(&parity)).await {
-                    Ok((stored, _)) => Some((generation, stored)),
+                match load_stored(tx, place, Some(&parity)).await {
+                    Ok(stored) => Some((generation, stored)),
                     // What is lost can be replaced all the same.
                     Err(error) if error.kind() == Kind::Corrupt => return Ok(None),
                     Err(error) => return Err(error),
@@ -291,8 +291,8 @@ impl ChunkEdit {
         for block in blocks.filter(|block| *block != changed) {
             if let Some(generation) = self.data.generation_of(block) {
                 let place = self.place(block, generation);
-                match load_stored(tx, place, Read::Serializable, None).await {
-                    Ok((stored, _)) => members.push((block, generation, stored)),
+                match load_stored(tx, place, None).await {
+                    Ok(stored) => members.push((block, generation, stored)),
                     Err(error) if error.kind() == Kind::Corrupt => {}
                     Err(error) => return Err(error),
                 }

@@ -89,27 +89,25 @@ pub(crate) async fn load(
     read: Read,
     known: Option<&Parity>,
 ) -> Result<(Bytes, Option<Rebuilt>)> {
-    let error = match raw(tx, place, read).await? {
-        Raw::Sound(_, bytes) => return Ok((bytes, None)),
-        Raw::Damaged(error) => error,
-    };
-    let (stored, bytes) = rebuild(tx, place, error, known).await?;
-    Ok((bytes, Some(Rebuilt { place, stored })))
+    match raw(tx, place, read).await? {
+        Raw::Sound(_, bytes) => Ok((bytes, None)),
+        Raw::Damaged(error) => {
+            let (stored, bytes) = rebuild(tx, place, error, known).await?;
+            Ok((bytes, Some(Rebuilt { place, stored })))
+        }
+    }
 }
 
-/// The same, of a block as it is stored.
+/// A block as it is stored, or was.
 pub(crate) async fn load_stored(
     tx: &mut Tx,
     place: BlockPlace,
-    read: Read,
     known: Option<&Parity>,
-) -> Result<(Bytes, Option<Rebuilt>)> {
-    let error = match raw(tx, place, read).await? {
-        Raw::Sound(stored, _) => return Ok((stored, None)),
-        Raw::Damaged(error) => error,
-    };
-    let (stored, _) = rebuild(tx, place, error, known).await?;
-    Ok((stored.clone(), Some(Rebuilt { place, stored })))
+) -> Result<Bytes> {
+    match raw(tx, place, Read::Serializable).await? {
+        Raw::Sound(stored, _) => Ok(stored),
+        Raw::Damaged(error) => Ok(rebuild(tx, place, error, known).await?.0),
+    }
 }
 
 /// The parity of a group of the chunk of `place`.

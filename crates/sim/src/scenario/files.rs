@@ -22,8 +22,8 @@ pub fn run(seed: u64) -> Trial {
     }
     let mut trace = format!("seed {seed}: {setup:?}\n");
     let failure = match random.below(3) {
-        0 => compared(&setup, &random.fork(), &mut trace),
-        _ => raced(&setup, &random.fork(), &mut trace),
+        0 => raced(&setup, &random.fork(), &mut trace),
+        _ => compared(&setup, &random.fork(), &mut trace),
     };
     Trial { trace, failure: failure.err() }
 }
