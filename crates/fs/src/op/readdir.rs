@@ -39,14 +39,9 @@ impl Listing {
     }
 
     /// The entries from number `from` on, when they are here.
-    fn get(&mut self, from: u64, limit: usize) -> Option<Vec<DirEntry>> {
+    fn get(&self, from: u64, limit: usize) -> Option<Vec<DirEntry>> {
         if from < self.first || (from >= self.end() && !self.complete) {
             return None;
-        }
-        if from >= self.end() {
-            // Read to the end: whoever keeps the directory open does not keep the memory.
-            self.first = self.end();
-            self.entries = Vec::new();
         }
         let at = (from - self.first) as usize;
         Some(self.entries.iter().skip(at).take(limit).cloned().collect())
@@ -79,8 +74,8 @@ impl Session {
         }
         loop {
             let piece = {
-                let mut listing = dir.listing.lock();
-                match listing.as_mut() {
+                let listing = dir.listing.lock();
+                match listing.as_ref() {
                     Some(listing) => match listing.get(cookie, limit.max(1)) {
                         Some(entries) => return Ok(entries),
                         None => listing.piece_for(cookie),
