@@ -220,3 +220,27 @@ pub(crate) async fn outlive(bench: &Bench, judge: &Session) {
     judge.maintain().await.unwrap();
     settle(judge).await;
 }
+
+/// Does all of `inner` after `outer` was polled so many times, each call to the store being one poll;
+/// then the rest of `outer`. `None` when `outer` had come to its end before.
+pub(crate) fn in_the_midst_of<T: Send + 'static>(
+    bench: &Bench,
+    polls: usize,
+    outer: impl Future<Output = T> + Send + 'static,
+    inner: impl FnOnce(),
+) -> Option<T> {
+    let mut outer = Box::pin(outer);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let slow = Faults { delay: 1, delay_max: Duration::from_millis(1), ..Faults::NONE };
+    bench.sim.as_ref().unwrap().set_faults(slow);
+    for _ in 0..polls {
+        if outer.as_mut().poll(&mut context).is_ready() {
+            bench.calm();
+            return None;
+        }
+        bench.clock.advance_to_next();
+    }
+    bench.calm();
+    inner();
+    Some(run(&bench.clock, outer))
+}
