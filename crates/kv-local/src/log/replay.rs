@@ -112,18 +112,19 @@ fn follows(next: Option<Version>, folded: Version, header: Header) -> bool {
     }
 }
 
-/// Whether the next log begins with the next version.
+/// Whether a later log begins with the next version. Logs between that hold nothing were started by
+/// an opening that wrote nothing, or lost what was torn.
 fn continues(logs: &[Found], index: usize, next: Option<Version>, folded: Version) -> Result<bool> {
-    let Some(log) = logs.get(index + 1) else {
-        return Ok(false);
-    };
-    let bytes = read_whole(log)?;
-    Ok(match record::read(&bytes, log.number) {
-        At::Record { header, .. } => follows(next, folded, header),
-        // It will be met, and named, as the start of that log.
-        At::Flipped => true,
-        At::Nothing => false,
-    })
+    for log in &logs[index + 1..] {
+        let bytes = read_whole(log)?;
+        match record::read(&bytes, log.number) {
+            At::Record { header, .. } => return Ok(follows(next, folded, header)),
+            // It will be met, and named, as the start of that log.
+            At::Flipped => return Ok(true),
+            At::Nothing => {}
+        }
+    }
+    Ok(false)
 }
 
 fn read_whole(log: &Found) -> Result<Vec<u8>> {

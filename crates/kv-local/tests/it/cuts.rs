@@ -1,9 +1,10 @@
 //! Power is cut at every step of a store's life, and unsynced writes are kept, dropped, reordered
 //! and torn. Whatever the disk then holds, the store keeps its promises and goes on.
 
-use crate::life::{Life, open};
+use crate::life::{Life, open, scan};
 use base::disk::{Cut, Fault, FaultKind};
-use base::{SeededRandom, SimDisk};
+use base::{Disk, SeededRandom, SimDisk, block_on};
+use kv::Engine;
 
 const STEPS: usize = 110;
 
@@ -100,5 +101,42 @@ fn a_cut_during_recovery_is_survived_too() {
                 recover(&first.reboot(second, at), &life, promised, &context, at);
             }
         }
+    }
+}
+
+/// Every opening starts a log, and so does every layer that is frozen. A process that dies when it has
+/// frozen what it found, and written more, leaves an empty log between two that are not.
+#[test]
+fn an_empty_log_hides_nothing_that_comes_later() {
+    let mut disk = SimDisk::new();
+    let mut expected = crate::life::State::new();
+    for round in 0..4u8 {
+        // Its log is removed again, so that there is a gap in the numbers.
+        drop(open(&disk).unwrap());
+        let local = open(&disk).unwrap();
+        for number in 0..5u8 {
+            let key = vec![b'k', round, number];
+            expected.insert(key.clone(), vec![number]);
+            let commit = kv::Commit {
+                reads: vec![],
+                writes: vec![],
+                ops: vec![kv::Op::Put(kv::Key::new(&key), vec![number].into())],
+                durability: kv::Durability::Process,
+            };
+            let snapshot = block_on(local.snapshot()).unwrap();
+            block_on(local.commit(snapshot, commit)).unwrap();
+        }
+        disk = disk.reboot(Cut::Kept, 0);
+        let number = |name: &String| u64::from_str_radix(name.strip_prefix("log-")?, 16).ok();
+        let logs: Vec<u64> = disk.list().unwrap().iter().filter_map(number).collect();
+        let newest = logs.iter().copied().max().unwrap();
+        let between = format!("log-{:016x}", newest - 1);
+        if newest > 1 && !logs.contains(&(newest - 1)) {
+            disk.create(&between).unwrap();
+        } else {
+            assert_eq!(round, 0, "{logs:?}");
+        }
+        let found = scan(&open(&disk.reboot(Cut::Kept, 0)).unwrap()).unwrap();
+        assert_eq!(found, expected, "round {round}");
     }
 }
