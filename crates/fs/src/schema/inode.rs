@@ -57,7 +57,7 @@ pub struct Inode {
     pub accessed_hour: u32,
     /// Last read.
     pub atime: Time,
-    /// Last change of the contents. See [`super::Keys::changed`].
+    /// Last change of the contents; a later one may be kept beside the record.
     pub mtime: Time,
     /// Last change of anything.
     pub ctime: Time,
