@@ -106,7 +106,7 @@ impl Session {
         }
         self.change(KIND, |mut tx| async move {
             let mut inode = tx.inode(ino).await?;
-            check_write(&mut tx, caller, ino, &inode, name, space).await?;
+            check_write(&mut tx, caller, ino, &inode, space).await?;
             let key = tx.keys.xattr(ino, name);
             let there = tx.get(&key, Read::Serializable).await?.is_some();
             match how {
@@ -116,6 +116,9 @@ impl Session {
             }
             let mut parts = Vec::new();
             if space == Space::Acl {
+                if name == DEFAULT_ACL && !inode.is_dir() {
+                    return Err(access_denied("only a directory has a default list"));
+                }
                 set_acl(&mut tx, caller, ino, &mut inode, name, value)?;
                 parts.push(Part::Access);
             } else {
@@ -134,10 +137,11 @@ impl Session {
         let space = space_of(name)?;
         self.change(KIND, |mut tx| async move {
             let mut inode = tx.inode(ino).await?;
-            check_write(&mut tx, caller, ino, &inode, name, space).await?;
+            check_write(&mut tx, caller, ino, &inode, space).await?;
             let key = tx.keys.xattr(ino, name);
             if tx.get(&key, Read::Serializable).await?.is_none() {
-                return Err(missing());
+                // A list that is not there is removed already, as Linux has it.
+                return if space == Space::Acl { Ok((tx, ())) } else { Err(missing()) };
             }
             tx.delete(&key)?;
             let mut parts = Vec::new();
@@ -217,7 +221,6 @@ async fn check_write(
     caller: &Caller,
     ino: Ino,
     inode: &Inode,
-    name: &[u8],
     space: Space,
 ) -> Result<()> {
     match space {
@@ -235,11 +238,7 @@ async fn check_write(
             if inode.file_type() == FileType::Symlink {
                 return Err(unsupported("a symbolic link has no access control list"));
             }
-            access::check_owner(caller, inode)?;
-            if name == DEFAULT_ACL && !inode.is_dir() {
-                return Err(access_denied("only a directory has a default list"));
-            }
-            Ok(())
+            access::check_owner(caller, inode)
         }
     }
 }

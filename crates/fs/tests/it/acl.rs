@@ -279,3 +279,20 @@ fn setting_a_list_drops_the_set_group_bit_of_a_foreign_group() {
         assert_eq!(mode_of(&session, ino).await, 0o750);
     });
 }
+
+#[test]
+fn a_list_that_is_not_there_is_removed_already() {
+    block_on(async {
+        let bench = Bench::mem();
+        let volume = bench.volume().await;
+        let session = private_session(&volume).await;
+        let root = Caller::root();
+        let file = session.mknod(&root, ROOT, b"f", mode::FILE | 0o600, 0).await.unwrap();
+        for name in [ACCESS, DEFAULT] {
+            session.removexattr(&root, file.ino, name).await.unwrap();
+        }
+        let other = session.removexattr(&root, file.ino, b"user.none").await.unwrap_err();
+        assert_eq!(other.kind(), Kind::NoAttribute);
+        assert_eq!(session.getattr(file.ino).await.unwrap(), file);
+    });
+}
