@@ -6,7 +6,7 @@ use crate::schema::{Counter, Entry, Form, Inode, Job, Keys, MapEntry, Part, Side
 use crate::session::{Doomed, Shared};
 use crate::types::{Attr, Ino, Time};
 use bytes::Bytes;
-use kv::{Key, KeyRange, Page, Query, Read, Txn};
+use kv::{Key, KeyRange, Page, Query, Read, Txn, Watch};
 use std::sync::Arc;
 
 /// How many keys share the load of a counter on an engine that adds by reading.
@@ -15,7 +15,7 @@ const SHARDS: u64 = 16;
 /// A transaction of a session.
 #[derive(Debug)]
 pub(crate) struct Tx {
-    pub(crate) txn: Txn,
+    txn: Txn,
     pub(crate) session: Arc<Shared>,
     pub(crate) keys: Keys,
     /// The time that everything in it happens at; nothing in a transaction that only reads.
@@ -72,10 +72,7 @@ impl Tx {
     pub(crate) async fn fenced(session: &Arc<Shared>, txn: Txn) -> Result<Self> {
         let mut tx = Self::view(session, txn);
         let (own, epoch) = (&session.session_key, &session.epoch_key);
-        let found = match tx.txn.get_many(&[own, epoch], Read::Serializable).now() {
-            Ok(found) => found?,
-            Err(pending) => pending.await?,
-        };
+        let found = tx.get_many(&[own, epoch], Read::Serializable).await?;
         let [Some(_), Some(epoch)] = &found[..] else {
             if let [None, _] = &found[..] {
                 return Err(session.end());
@@ -119,6 +116,24 @@ impl Tx {
         }
     }
 
+    /// The values of several keys, in one round trip where that matters. Where one of them is damaged,
+    /// the log names the first.
+    pub(crate) async fn get_many(
+        &mut self,
+        keys: &[&[u8]],
+        read: Read,
+    ) -> Result<Vec<Option<Bytes>>> {
+        match self.txn.get_many(keys, read).await {
+            Ok(values) => Ok(values),
+            Err(error) => Err(self.noted(keys.first().copied().unwrap_or_default(), error)),
+        }
+    }
+
+    /// A watch of a key, from what this transaction sees of it.
+    pub(crate) async fn watch(&mut self, key: &Key) -> Result<Watch> {
+        Ok(self.txn.watch(key).await?)
+    }
+
     pub(crate) async fn range(&mut self, query: &Query, read: Read) -> Result<Page> {
         match self.txn.range(query, read).await {
             Ok(page) => Ok(page),
@@ -150,16 +165,26 @@ impl Tx {
     /// An inode of which only a part matters: changes of others are no conflict.
     pub(crate) async fn inode_for(&mut self, ino: Ino, part: Part) -> Result<Inode> {
         if self.epoch != 0 {
-            let key = self.keys.part(ino, part);
-            self.txn.read_conflict(&KeyRange::point(&key))?;
+            self.depend_on_part(ino, part)?;
         }
         self.find_inode(ino, Read::Snapshot).await?.ok_or_else(gone)
+    }
+
+    /// Makes a later change of a part of an inode a conflict.
+    pub(crate) fn depend_on_part(&mut self, ino: Ino, part: Part) -> Result<()> {
+        let key = self.keys.part(ino, part);
+        self.depend_on(&KeyRange::point(&key))
+    }
+
+    /// Makes a later change of anything in a range a conflict.
+    pub(crate) fn depend_on(&mut self, range: &KeyRange) -> Result<()> {
+        Ok(self.txn.read_conflict(range)?)
     }
 
     /// Makes any later change of an inode's record a conflict, after a part of it was read.
     pub(crate) fn depend_on_inode(&mut self, ino: Ino) -> Result<()> {
         let key = self.keys.inode(ino);
-        Ok(self.txn.read_conflict(&KeyRange::point(&key))?)
+        self.depend_on(&KeyRange::point(&key))
     }
 
     /// When the contents of a mapped file last changed without its record.
@@ -191,7 +216,7 @@ impl Tx {
         let other = if inode.is_dir() { self.keys.subdirs(ino) } else { self.keys.blocks(ino) };
         let changed = self.keys.changed(ino);
         let keys: [&[u8]; 2] = [&changed, &other];
-        let found = self.txn.get_many(&keys, Read::Snapshot).await?;
+        let found = self.get_many(&keys, Read::Snapshot).await?;
         let mut values = found.iter().map(|value| value.as_deref().map_or(0, number));
         let changed = values.next().unwrap_or(0);
         let other = values.next().unwrap_or(0);
@@ -279,13 +304,29 @@ impl Tx {
         Ok(self.txn.add(key, by as u64)?)
     }
 
-    /// Writes an inode of which `parts` changed.
-    pub(crate) fn put_inode(&mut self, ino: Ino, inode: &Inode, parts: &[Part]) -> Result<()> {
-        let key = self.keys.inode(ino);
+    /// Raises a number.
+    pub(crate) fn max(&mut self, key: &Key, with: u64) -> Result<()> {
+        Ok(self.txn.max(key, with)?)
+    }
+
+    /// Removes a number if it still is this one.
+    pub(crate) fn clear_number(&mut self, key: &Key, expected: u64) -> Result<()> {
+        Ok(self.txn.compare_and_clear(key, expected.to_le_bytes().to_vec())?)
+    }
+
+    /// Makes those conflict who depend on these parts of an inode.
+    pub(crate) fn change_parts(&mut self, ino: Ino, parts: &[Part]) -> Result<()> {
         for part in parts {
             let part = self.keys.part(ino, *part);
             self.txn.write_conflict(&KeyRange::point(&part))?;
         }
+        Ok(())
+    }
+
+    /// Writes an inode of which `parts` changed.
+    pub(crate) fn put_inode(&mut self, ino: Ino, inode: &Inode, parts: &[Part]) -> Result<()> {
+        let key = self.keys.inode(ino);
+        self.change_parts(ino, parts)?;
         self.put(&key, inode.encode(&key, ino))
     }
 
@@ -329,7 +370,7 @@ impl Tx {
     /// The contents changed now, and the record did not.
     pub(crate) fn touch(&mut self, ino: Ino) -> Result<()> {
         let key = self.keys.changed(ino);
-        Ok(self.txn.max(&key, nanos_of(self.now))?)
+        self.max(&key, nanos_of(self.now))
     }
 
     /// A mapped file takes so many bytes more.

@@ -60,11 +60,11 @@ pub(crate) async fn load_many(
     }
     let keys: Vec<Key> = places.iter().map(|place| tx.keys.block(*place)).collect();
     let slices: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-    let found = match tx.txn.get_many(&slices, read).await {
+    let found = match tx.get_many(&slices, read).await {
         Ok(found) => found,
         // One of them is damaged in the engine: which one is found out below.
-        Err(error) if error.kind() == kv::ErrorKind::Corrupt => Vec::new(),
-        Err(error) => return Err(error.into()),
+        Err(error) if error.kind() == Kind::Corrupt => Vec::new(),
+        Err(error) => return Err(error),
     };
     let mut found = found.into_iter();
     for (place, key) in places.iter().zip(&keys) {

@@ -137,8 +137,8 @@ impl Drop for Found {
 pub(super) fn lease(tx: &mut Tx, ino: Ino, generation: u64) -> Result<()> {
     if !tx.session.private {
         let (lease, held) = (tx.keys.lease(ino, tx.session.id), tx.keys.held(tx.session.id, ino));
-        tx.txn.max(&lease, generation)?;
-        tx.txn.max(&held, generation)?;
+        tx.max(&lease, generation)?;
+        tx.max(&held, generation)?;
     }
     Ok(())
 }

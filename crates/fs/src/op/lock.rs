@@ -105,7 +105,7 @@ impl Session {
         let watch = self
             .view(|mut tx| async move {
                 let watch = match obstacle(&mut tx, ino, owner, lock, Read::Snapshot).await? {
-                    Some(obstacle) => Some(tx.txn.watch(&obstacle.key).await?),
+                    Some(obstacle) => Some(tx.watch(&obstacle.key).await?),
                     None => None,
                 };
                 Ok((tx, watch))
@@ -181,7 +181,7 @@ async fn apply(tx: &mut Tx, ino: Ino, owner: Owner, lock: Lock) -> Result<()> {
     tx.put(&key, encode_locks(&key, &locks))?;
     // So that they are found when the session has died.
     let index = tx.keys.held(owner.session, ino);
-    Ok(tx.txn.max(&index, 0)?)
+    tx.max(&index, 0)
 }
 
 /// What an owner has after `lock`: its range belongs to it alone, and equal neighbours are one.

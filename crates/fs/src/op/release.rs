@@ -6,8 +6,7 @@ use crate::schema::Part;
 use crate::session::{Last, OpKind, Session};
 use crate::tx::Tx;
 use crate::types::{Handle, Ino};
-use bytes::Bytes;
-use kv::{KeyRange, Read};
+use kv::Read;
 use std::sync::atomic::Ordering;
 
 pub(super) const KIND: OpKind = OpKind::Idempotent;
@@ -61,21 +60,18 @@ impl Session {
     }
 
     async fn drop_lease(&self, ino: Ino, last: Last) -> Result<()> {
-        let generation = Bytes::copy_from_slice(&last.generation.to_le_bytes());
-        let generation = &generation;
         let collected = self
             .change(KIND, |mut tx| async move {
                 let session = tx.session.id;
                 let (lease, held) = (tx.keys.lease(ino, session), tx.keys.held(session, ino));
-                tx.txn.compare_and_clear(&lease, generation.clone())?;
-                tx.txn.compare_and_clear(&held, generation.clone())?;
+                tx.clear_number(&lease, last.generation)?;
+                tx.clear_number(&held, last.generation)?;
                 if last.locked {
                     free_locks(&mut tx, ino)?;
                 }
                 // Whoever takes the last name away looks at the leases; who gives up a lease looks at
                 // the names. One of the two sees the other.
-                let access = tx.keys.part(ino, Part::Access);
-                tx.txn.read_conflict(&KeyRange::point(&access))?;
+                tx.depend_on_part(ino, Part::Access)?;
                 let inode = tx.find_inode(ino, Read::Snapshot).await?;
                 let nameless = inode.is_some_and(|inode| inode.nlink == 0);
                 let collected = nameless && collect_in(&mut tx, ino).await?;
@@ -124,7 +120,7 @@ fn free_locks(tx: &mut Tx, ino: Ino) -> Result<bool> {
     }
     let locks = tx.keys.locks_of(ino, tx.session.id);
     // A lock that comes before this commit was not looked for above.
-    tx.txn.read_conflict(&locks)?;
+    tx.depend_on(&locks)?;
     tx.delete_range(&locks)?;
     Ok(true)
 }

@@ -64,10 +64,7 @@ async fn remove(tx: &mut Tx, ino: Ino, mut inode: Inode) -> Result<()> {
             parts.push(Part::Access);
         }
     }
-    for part in parts {
-        let part = tx.keys.part(ino, part);
-        tx.txn.write_conflict(&kv::KeyRange::point(&part))?;
-    }
+    tx.change_parts(ino, &parts)?;
     if inode.xattrs {
         let xattrs = tx.keys.xattrs(ino);
         tx.delete_range(&xattrs)?;

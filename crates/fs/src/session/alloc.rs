@@ -1,11 +1,11 @@
 //! Numbers for inodes and blobs, in sequence, taken from the store in blocks. For a private store:
 //! neighbours in time are neighbours in the store.
 
-use super::Shared;
+use super::{OpKind, Session, Shared};
 use crate::error::{Error, Kind, Result};
-use crate::tx::{Tx, number};
+use crate::tx::number;
 use base::sync::Mutex;
-use kv::{Durability, Read};
+use kv::Read;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -33,12 +33,9 @@ impl Numbers {
 }
 
 async fn reserve(shared: &Arc<Shared>) -> Result<Range<u64>> {
-    let done = shared
-        .volume
-        .world
-        .store
-        .transact_send(Durability::Process, |txn, _| async move {
-            let mut tx = Tx::fenced(shared, txn).await?;
+    let session = Session(Arc::clone(shared));
+    let first = session
+        .change(OpKind::Idempotent, |mut tx| async move {
             let key = tx.keys.next_inode();
             let Some(next) = tx.get(&key, Read::Serializable).await? else {
                 return Err(tx.damaged(&key, "is missing"));
@@ -48,9 +45,8 @@ async fn reserve(shared: &Arc<Shared>) -> Result<Range<u64>> {
                 Error::new(Kind::NoSpace, "the volume has given out all of its inode numbers")
             })?;
             tx.put(&key, end.to_le_bytes().to_vec())?;
-            let (txn, _) = tx.finish()?;
-            Ok::<_, Error>((txn, first..end))
+            Ok((tx, first))
         })
         .await?;
-    Ok(done.value)
+    Ok(first..first + BLOCK)
 }

@@ -46,7 +46,6 @@ impl Session {
     pub async fn run(&self) {
         let clock = &self.0.volume.world.clock;
         let pause = self.0.options.heartbeat.min(TICK);
-        self.0.jobs_waiting.store(true, Ordering::Relaxed);
         while !self.is_ended() {
             let due = self.is_beat_due();
             if self.0.jobs_waiting.swap(false, Ordering::Relaxed) || due {
@@ -70,7 +69,7 @@ impl Session {
                 .view(|mut tx| async move {
                     let key = tx.session.session_key.clone();
                     let there = tx.get(&key, Read::Snapshot).await?.is_some();
-                    let watch = if there { Some(tx.txn.watch(&key).await?) } else { None };
+                    let watch = if there { Some(tx.watch(&key).await?) } else { None };
                     Ok((tx, watch))
                 })
                 .await;

@@ -73,7 +73,7 @@ pub(crate) struct Shared {
     peers: Peers,
 }
 
-/// What a session has counted: seed for metrics.
+/// What a session counts as it goes.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) collisions: AtomicU64,

@@ -43,7 +43,6 @@ pub(crate) struct Lease {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Last {
     pub(crate) generation: u64,
-    pub(crate) leased: bool,
     pub(crate) garbage: bool,
     pub(crate) locked: bool,
 }
@@ -123,12 +122,7 @@ impl OpenFiles {
             return None;
         }
         let open = table.inodes.remove(&ino)?;
-        Some(Last {
-            generation: open.generation,
-            leased: open.leased,
-            garbage: open.garbage,
-            locked: open.locked,
-        })
+        Some(Last { generation: open.generation, garbage: open.garbage, locked: open.locked })
     }
 
     /// One handle less, and nobody waits: what the last one has to do is left to the background.
@@ -193,7 +187,7 @@ mod tests {
         open.leased(5);
         assert_eq!(open.leave(5), None);
         let last = open.leave(5).unwrap();
-        assert_eq!((last.generation, last.leased), (first.generation, true));
+        assert_eq!(last.generation, first.generation);
         assert!(open.enter(5).unwrap().generation > first.generation);
     }
 }

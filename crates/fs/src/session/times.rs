@@ -32,6 +32,13 @@ struct Access {
     hour: u32,
 }
 
+impl Access {
+    fn write_to(self, inode: &mut Inode) {
+        inode.atime = self.atime.unwrap_or(inode.atime);
+        inode.accessed_hour = inode.accessed_hour.max(self.hour);
+    }
+}
+
 impl AccessTimes {
     /// Forgets what waits for an inode: the time was set by a caller.
     pub(crate) fn forget(&self, ino: Ino) {
@@ -105,8 +112,7 @@ impl Session {
                     let Some(mut inode) = inode else {
                         continue;
                     };
-                    inode.atime = access.atime.unwrap_or(inode.atime);
-                    inode.accessed_hour = inode.accessed_hour.max(access.hour);
+                    access.write_to(&mut inode);
                     tx.put_inode(*ino, &inode, &[])?;
                 }
                 Ok((tx, ()))
@@ -130,8 +136,7 @@ impl Session {
         };
         self.change(OpKind::Idempotent, |mut tx| async move {
             if let Some(mut inode) = tx.find_inode(ino, Read::Serializable).await? {
-                inode.atime = access.atime.unwrap_or(inode.atime);
-                inode.accessed_hour = inode.accessed_hour.max(access.hour);
+                access.write_to(&mut inode);
                 tx.put_inode(ino, &inode, &[])?;
             }
             Ok((tx, ()))
