@@ -15,6 +15,7 @@ pub mod checksum;
 pub mod clock;
 pub mod disk;
 pub mod exec;
+pub mod pool;
 pub mod random;
 pub mod sync;
 pub mod thread;

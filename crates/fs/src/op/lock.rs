@@ -100,6 +100,19 @@ impl Session {
         }
     }
 
+    /// Waits until what was in the way of a lock may have gone; takes nothing. Dropping the future
+    /// stops waiting.
+    pub async fn lock_freed(
+        &self,
+        handle: Handle,
+        owner: u64,
+        lock: Lock,
+        flock: bool,
+    ) -> Result<()> {
+        let ino = self.0.handles.file(handle)?.ino;
+        self.wait_for(ino, Owner { session: self.0.id, owner, flock }, lock).await
+    }
+
     /// Waits until the lock in the way may have gone.
     async fn wait_for(&self, ino: Ino, owner: Owner, lock: Lock) -> Result<()> {
         let watch = self

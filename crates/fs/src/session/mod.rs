@@ -111,6 +111,12 @@ impl Session {
         self.0.id
     }
 
+    /// Whether nobody else can use the store, so that what a client knows stays true until it changes
+    /// it itself.
+    pub fn is_private(&self) -> bool {
+        self.0.private
+    }
+
     /// Whether it was ended by others, or by itself.
     pub fn is_ended(&self) -> bool {
         self.0.ended.load(Ordering::Acquire)

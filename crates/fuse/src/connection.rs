@@ -1,0 +1,221 @@
+//! A mount, from its first words with the kernel to its end.
+
+use crate::device::Device;
+use crate::handler::{Handler, Policy, Waiters};
+use crate::mount::{self, MountError, MountErrorKind, MountOptions};
+use crate::reply::{Errno, Reply};
+use crate::server::{REQUEST_BYTES_MAX, Server, WRITE_BYTES_MAX};
+use crate::stats::OpStats;
+use crate::wire::decode;
+use crate::wire::encode::{self, InitReply};
+use crate::wire::numbers::{MAJOR, MINOR_MIN, Opcode, init};
+use base::pool::Pool;
+use base::{Spawn, SystemThreads};
+use fs::Session;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Threads for what waits: this many files can be synced at once.
+const POOL_THREADS_MAX: usize = 32;
+/// The most threads that face the kernel when nobody chose their number.
+const THREADS_MAX: usize = 8;
+/// Requests that the kernel may have under way that nobody waits for, such as reading ahead.
+const BACKGROUND_MAX: u16 = 64;
+/// The kernel's pages.
+const PAGE_BYTES: usize = 4096;
+/// How far the kernel reads ahead, where this process may tell it.
+const READAHEAD_KIB: u32 = 1024;
+
+/// A mounted volume. Clones are the same mount. It stays mounted until it is unmounted, by this
+/// process or by anybody else.
+#[derive(Debug, Clone)]
+pub struct Mount(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    options: MountOptions,
+    server: Arc<Server>,
+}
+
+/// Mounts a session. When this returns, the mount answers.
+pub fn mount(session: &Session, options: &MountOptions) -> Result<Mount, MountError> {
+    let device = Arc::new(mount::attach(options)?);
+    let mounted = start(session, options, &device);
+    if mounted.is_err() {
+        // Nobody will ever answer: take it away again.
+        let _ = mount::unmount(&options.mountpoint, true);
+    }
+    mounted
+}
+
+fn start(
+    session: &Session,
+    options: &MountOptions,
+    device: &Arc<Device>,
+) -> Result<Mount, MountError> {
+    let policy = Policy::of(session, options);
+    greet(device, policy)?;
+    let spawn: Arc<dyn Spawn> = Arc::new(SystemThreads);
+    let pool = Pool::new("seamount-wait", POOL_THREADS_MAX, Arc::clone(&spawn));
+    let clock = Arc::clone(&session.volume().world().clock);
+    let handler = Handler { session: session.clone(), policy, waiters: Waiters::default() };
+    let server = Arc::new(Server::new(handler, clock, pool));
+    let failed = |error: io::Error| {
+        MountError::new(MountErrorKind::Other, "cannot serve the mount").caused_by(error)
+    };
+    let wanted = match options.threads {
+        0 => std::thread::available_parallelism().map_or(2, usize::from).clamp(2, THREADS_MAX),
+        chosen => chosen,
+    };
+    for number in 0..wanted {
+        let device = match number {
+            0 => Arc::clone(device),
+            _ => Arc::new(device.again().map_err(failed)?),
+        };
+        let serving = Arc::clone(&server);
+        server.enter();
+        let body = move || {
+            if let Err(error) = serving.serve(&device) {
+                tracing::error!(%error, "a thread cannot hear the kernel any more");
+            }
+            serving.leave();
+        };
+        match spawn.spawn(&format!("seamount-{number}"), Box::new(body)) {
+            Ok(_) => {}
+            Err(error) => {
+                server.leave();
+                if number == 0 {
+                    return Err(failed(error));
+                }
+                tracing::warn!(%error, threads = number, "fewer threads than wanted serve the mount");
+                break;
+            }
+        }
+    }
+    let mounted = Mount(Arc::new(Inner { options: options.clone(), server }));
+    mounted.read_further_ahead();
+    Ok(mounted)
+}
+
+/// The first words: what the kernel can, and what of that is wanted.
+fn greet(device: &Device, policy: Policy) -> Result<(), MountError> {
+    let failed = |error: io::Error| {
+        MountError::new(MountErrorKind::Other, "the kernel did not begin").caused_by(error)
+    };
+    let strange = || {
+        let error = io::Error::new(io::ErrorKind::InvalidData, "its first request is no greeting");
+        failed(error)
+    };
+    let mut buffer = vec![0; REQUEST_BYTES_MAX];
+    let len = device.receive(&mut buffer).map_err(failed)?.ok_or_else(strange)?;
+    let bytes = buffer.get(..len).ok_or_else(strange)?;
+    let envelope = decode::envelope(bytes).map_err(|_| strange())?;
+    if envelope.opcode != Some(Opcode::Init) {
+        return Err(strange());
+    }
+    let offered = decode::init(bytes, &envelope).map_err(|_| strange())?;
+    let unique = envelope.header.unique;
+    let wanted = wanted(policy);
+    let needed = init::MAX_PAGES | init::SETXATTR_EXT | init::HANDLE_KILLPRIV_V2;
+    let old = offered.major != MAJOR || offered.minor < MINOR_MIN;
+    if old || offered.flags & needed != needed {
+        let refusal: Result<Reply, Errno> = Err(Errno(71));
+        if let Some((mut fixed, _)) = encode::reply(unique, &refusal) {
+            let _ = device.send(fixed.finish(0), &[]);
+        }
+        let text = format!(
+            "the kernel speaks FUSE {}.{}; {MAJOR}.{MINOR_MIN} is needed, which Linux 5.13 has",
+            offered.major, offered.minor
+        );
+        return Err(MountError::new(MountErrorKind::TooOld, text));
+    }
+    let answer = InitReply {
+        max_readahead: offered.max_readahead,
+        flags: wanted & offered.flags,
+        max_background: BACKGROUND_MAX,
+        max_write: WRITE_BYTES_MAX as u32,
+        max_pages: (WRITE_BYTES_MAX / PAGE_BYTES) as u16,
+    };
+    let mut encoded = encode::init_reply(unique, &answer);
+    device.send(encoded.finish(0), &[]).map_err(failed)
+}
+
+fn wanted(policy: Policy) -> u64 {
+    let always = init::ASYNC_READ
+        | init::ATOMIC_O_TRUNC
+        | init::EXPORT_SUPPORT
+        | init::BIG_WRITES
+        | init::DONT_MASK
+        | init::DO_READDIRPLUS
+        | init::READDIRPLUS_AUTO
+        | init::ASYNC_DIO
+        | init::PARALLEL_DIROPS
+        | init::POSIX_ACL
+        | init::MAX_PAGES
+        // What a symbolic link says never changes.
+        | init::CACHE_SYMLINKS
+        | init::HANDLE_KILLPRIV_V2
+        | init::SETXATTR_EXT
+        | init::DIRECT_IO_ALLOW_MMAP;
+    if policy.private {
+        // The kernel keeps locks itself, and its pages are true.
+        always
+    } else {
+        always | init::POSIX_LOCKS | init::FLOCK_LOCKS | init::AUTO_INVAL_DATA
+    }
+}
+
+impl Mount {
+    /// Where it is mounted.
+    pub fn mountpoint(&self) -> &Path {
+        &self.0.options.mountpoint
+    }
+
+    /// How it was mounted.
+    pub fn options(&self) -> &MountOptions {
+        &self.0.options
+    }
+
+    /// Waits until it is unmounted, by anybody, and what was asked before is answered.
+    pub fn wait(&self) {
+        self.0.server.wait();
+    }
+
+    /// Whether it is mounted still.
+    pub fn is_mounted(&self) -> bool {
+        self.0.server.is_served()
+    }
+
+    /// Unmounts. Without `lazy` this fails while something uses the mount.
+    pub fn unmount(&self, lazy: bool) -> Result<(), MountError> {
+        if !self.is_mounted() {
+            return Ok(());
+        }
+        mount::unmount(self.mountpoint(), lazy)
+    }
+
+    /// What was asked so far, by kind.
+    pub fn stats(&self) -> Vec<OpStats> {
+        self.0.server.stats.snapshot()
+    }
+
+    /// Requests that were read and are not answered yet.
+    pub fn requests_in_flight(&self) -> u64 {
+        self.0.server.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Lets the kernel read further ahead than it does by itself. Only root may, and it is only
+    /// faster: no failure matters.
+    fn read_further_ahead(&self) {
+        let Ok(table) = mount::mounted() else {
+            return;
+        };
+        let here = std::path::absolute(self.mountpoint()).unwrap_or_default();
+        if let Some(entry) = table.iter().rev().find(|entry| entry.mountpoint == here) {
+            let path = format!("/sys/class/bdi/{}/read_ahead_kb", entry.device);
+            let _ = std::fs::write(path, READAHEAD_KIB.to_string());
+        }
+    }
+}

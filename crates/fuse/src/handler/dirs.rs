@@ -1,0 +1,56 @@
+//! Requests about open directories.
+
+use super::{Handler, caller};
+use crate::reply::{Errno, Listed, Reply};
+use crate::request::Header;
+use crate::wire::encode::Listing;
+use crate::wire::numbers::fopen;
+use fs::DirHandle;
+
+impl Handler {
+    pub(crate) async fn opendir(&self, header: Header) -> Result<Reply, Errno> {
+        let handle = self.session.opendir(&caller(header, 0), header.ino).await?;
+        let private = self.policy.private;
+        let flags = if private { fopen::CACHE_DIR | fopen::KEEP_CACHE } else { 0 };
+        Ok(Reply::Opened { handle: handle.0, flags })
+    }
+
+    pub(crate) async fn readdir(&self, handle: u64, cookie: u64, len: u32) -> Result<Reply, Errno> {
+        let limit = Listing::entries(len, false);
+        let entries = self.session.readdir(DirHandle(handle), cookie, limit).await?;
+        let mut listing = Listing::new(len);
+        for entry in &entries {
+            if !listing.push(&Listed { entry, attr: None }, self.policy.ttl) {
+                break;
+            }
+        }
+        Ok(Reply::Listing(listing.into_bytes()))
+    }
+
+    pub(crate) async fn readdirplus(
+        &self,
+        handle: u64,
+        cookie: u64,
+        len: u32,
+    ) -> Result<Reply, Errno> {
+        let limit = Listing::entries(len, true);
+        let entries = self.session.readdirplus(DirHandle(handle), cookie, limit).await?;
+        let mut listing = Listing::new(len);
+        for (entry, attr) in &entries {
+            if !listing.push(&Listed { entry, attr: Some(attr) }, self.policy.ttl) {
+                break;
+            }
+        }
+        Ok(Reply::Listing(listing.into_bytes()))
+    }
+
+    pub(crate) async fn fsyncdir(&self, handle: u64) -> Result<Reply, Errno> {
+        self.session.fsyncdir(DirHandle(handle)).await?;
+        Ok(Reply::Done)
+    }
+
+    pub(crate) async fn releasedir(&self, handle: u64) -> Result<Reply, Errno> {
+        self.session.releasedir(DirHandle(handle)).await?;
+        Ok(Reply::Done)
+    }
+}

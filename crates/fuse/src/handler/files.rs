@@ -1,0 +1,208 @@
+//! Requests about open files and their bytes.
+
+use super::{Handler, caller, writer};
+use crate::reply::{Errno, Reply};
+use crate::request::{Header, Write};
+use crate::wire::numbers::fopen;
+use fs::{Fallocate, Handle, Kind, LockKind, OpenFlags, Seek};
+use rustix::fs::OFlags;
+
+/// The modes of fallocate(2).
+const KEEP_SIZE: u32 = 1;
+const PUNCH_HOLE: u32 = 2;
+const ZERO_RANGE: u32 = 16;
+/// The questions of lseek(2) that the kernel cannot answer itself.
+const SEEK_DATA: u32 = 3;
+const SEEK_HOLE: u32 = 4;
+
+/// What open(2) was told.
+fn open_flags(flags: u32) -> OpenFlags {
+    let flags = OFlags::from_bits_retain(flags);
+    let access = flags & OFlags::RWMODE;
+    OpenFlags {
+        read: access != OFlags::WRONLY,
+        write: access == OFlags::WRONLY || access == OFlags::RDWR,
+        append: flags.contains(OFlags::APPEND),
+        truncate: flags.contains(OFlags::TRUNC),
+        exclusive: flags.contains(OFlags::EXCL),
+    }
+}
+
+impl Handler {
+    /// On a private store the kernel's pages stay true after a close, and closing has nothing to
+    /// write or to unlock. On a shared one opening a file drops them.
+    fn fopen(&self) -> u32 {
+        if self.policy.private { fopen::KEEP_CACHE | fopen::NOFLUSH } else { 0 }
+    }
+
+    pub(crate) async fn open(&self, header: Header, flags: u32, kill: bool) -> Result<Reply, Errno> {
+        let mut flags = open_flags(flags);
+        flags.exclusive = false;
+        let handle = self.session.open(&writer(header, kill), header.ino, flags).await?;
+        Ok(Reply::Opened { handle: handle.0, flags: self.fopen() })
+    }
+
+    pub(crate) async fn create(
+        &self,
+        header: Header,
+        name: &[u8],
+        flags: u32,
+        mode: u32,
+        umask: u32,
+    ) -> Result<Reply, Errno> {
+        // The kernel has looked, and there was no such name. If there is one now, then nobody has
+        // checked who may open it: the kernel is asked to look again.
+        let asked = open_flags(flags);
+        let flags = OpenFlags { exclusive: true, truncate: false, ..asked };
+        let made = self.session.create(&caller(header, umask), header.ino, name, mode, flags).await;
+        let (attr, handle) = made.map_err(|error| match error.kind() {
+            Kind::Exists if !asked.exclusive => Errno::ESTALE,
+            _ => error.into(),
+        })?;
+        let ttl = self.policy.ttl;
+        Ok(Reply::Created { attr, ttl, handle: handle.0, flags: self.fopen() })
+    }
+
+    pub(crate) async fn tmpfile(
+        &self,
+        header: Header,
+        flags: u32,
+        mode: u32,
+        umask: u32,
+    ) -> Result<Reply, Errno> {
+        let flags = OpenFlags { truncate: false, ..open_flags(flags) };
+        let caller = caller(header, umask);
+        let (attr, handle) = self.session.tmpfile(&caller, header.ino, mode, flags).await?;
+        let ttl = self.policy.ttl;
+        Ok(Reply::Created { attr, ttl, handle: handle.0, flags: self.fopen() })
+    }
+
+    pub(crate) async fn read(&self, handle: u64, offset: u64, len: u32) -> Result<Reply, Errno> {
+        Ok(Reply::Bytes(self.session.read(Handle(handle), offset, len as usize).await?))
+    }
+
+    /// `bytes` is the transport's buffer, in which `write` says where the data is.
+    pub(crate) async fn write(
+        &self,
+        header: Header,
+        write: &Write,
+        bytes: &[u8],
+    ) -> Result<Reply, Errno> {
+        let data = bytes.get(write.data.clone()).ok_or(Errno::EIO)?;
+        let caller = writer(header, write.kill);
+        let handle = Handle(write.handle);
+        let mut done = 0;
+        // The kernel takes fewer bytes for a failure of the disk, so all are written.
+        while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+            let offset = write.offset.saturating_add(done as u64);
+            match self.session.write(&caller, handle, offset, rest).await {
+                Ok(0) => break,
+                Ok(written) => done += written,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Reply::Written(done as u32))
+    }
+
+    pub(crate) async fn fallocate(
+        &self,
+        header: Header,
+        handle: u64,
+        offset: u64,
+        len: u64,
+        mode: u32,
+    ) -> Result<Reply, Errno> {
+        let keep_size = mode & KEEP_SIZE != 0;
+        let what = match mode & !KEEP_SIZE {
+            0 => Fallocate::Allocate { keep_size },
+            PUNCH_HOLE if keep_size => Fallocate::PunchHole,
+            ZERO_RANGE => Fallocate::ZeroRange { keep_size },
+            _ => return Err(Errno::EOPNOTSUPP),
+        };
+        // The kernel takes the bits itself.
+        let caller = writer(header, false);
+        self.session.fallocate(&caller, Handle(handle), what, offset, len).await?;
+        Ok(Reply::Done)
+    }
+
+    pub(crate) async fn lseek(
+        &self,
+        handle: u64,
+        offset: u64,
+        whence: u32,
+    ) -> Result<Reply, Errno> {
+        let what = match whence {
+            SEEK_DATA => Seek::Data,
+            SEEK_HOLE => Seek::Hole,
+            _ => return Err(Errno::EINVAL),
+        };
+        Ok(Reply::Offset(self.session.seek(Handle(handle), offset, what).await?))
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "those of copy_file_range(2)")]
+    pub(crate) async fn copy_range(
+        &self,
+        header: Header,
+        from: u64,
+        from_offset: u64,
+        to: u64,
+        to_offset: u64,
+        len: u64,
+        flags: u64,
+        wide: bool,
+    ) -> Result<Reply, Errno> {
+        if flags != 0 {
+            return Err(Errno::EINVAL);
+        }
+        // The narrow answer has 32 bits.
+        let len = if wide { len } else { len.min(1 << 31) };
+        let caller = writer(header, false);
+        let (from, to) = (Handle(from), Handle(to));
+        let copied =
+            self.session.copy_range(&caller, from, from_offset, to, to_offset, len).await?;
+        Ok(if wide { Reply::Copied(copied) } else { Reply::Written(copied as u32) })
+    }
+
+    pub(crate) async fn fsync(&self, handle: u64, data_only: bool) -> Result<Reply, Errno> {
+        match data_only {
+            true => self.session.datasync(Handle(handle)).await?,
+            false => self.session.fsync(Handle(handle)).await?,
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(crate) async fn syncfs(&self) -> Result<Reply, Errno> {
+        self.session.sync().await?;
+        Ok(Reply::Done)
+    }
+
+    pub(crate) async fn flush(&self, handle: u64, owner: u64) -> Result<Reply, Errno> {
+        if !self.policy.private {
+            // Closing any descriptor of a file frees the locks of its process.
+            self.session.unlock_all(Handle(handle), owner).await?;
+        }
+        self.session.flush(Handle(handle)).await?;
+        Ok(Reply::Done)
+    }
+
+    pub(crate) async fn release(
+        &self,
+        handle: u64,
+        owner: Option<u64>,
+        flock: bool,
+    ) -> Result<Reply, Errno> {
+        let handle = Handle(handle);
+        if let (Some(owner), false) = (owner, self.policy.private) {
+            let freed = match flock {
+                true => self.session.flock(handle, owner, LockKind::Unlock, false).await,
+                false => self.session.unlock_all(handle, owner).await,
+            };
+            if let Err(error) = freed {
+                tracing::warn!(%error, "a lock could not be freed when its file was closed");
+            }
+        }
+        self.session.release(handle).await?;
+        Ok(Reply::Done)
+    }
+}

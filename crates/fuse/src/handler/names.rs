@@ -1,0 +1,99 @@
+//! Requests that look up, make, move and remove names.
+
+use super::{Handler, caller};
+use crate::reply::{Errno, Reply};
+use crate::request::Header;
+use fs::{Attr, Kind, RenameFlags};
+
+/// The flags of renameat2(2).
+const NO_REPLACE: u32 = 1;
+const EXCHANGE: u32 = 2;
+const WHITEOUT: u32 = 4;
+
+impl Handler {
+    fn entry(&self, attr: Attr) -> Reply {
+        Reply::Entry { attr, ttl: self.policy.ttl }
+    }
+
+    pub(crate) async fn lookup(&self, header: Header, name: &[u8]) -> Result<Reply, Errno> {
+        match self.session.lookup(&caller(header, 0), header.ino, name).await {
+            Ok(attr) => Ok(self.entry(attr)),
+            Err(error) if error.kind() == Kind::NotFound && !self.policy.negative_ttl.is_zero() => {
+                Ok(Reply::NoEntry { ttl: self.policy.negative_ttl })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) async fn readlink(&self, header: Header) -> Result<Reply, Errno> {
+        Ok(Reply::Bytes(self.session.readlink(header.ino).await?))
+    }
+
+    pub(crate) async fn symlink(
+        &self,
+        header: Header,
+        name: &[u8],
+        target: &[u8],
+    ) -> Result<Reply, Errno> {
+        let caller = caller(header, 0);
+        Ok(self.entry(self.session.symlink(&caller, header.ino, name, target).await?))
+    }
+
+    pub(crate) async fn mknod(
+        &self,
+        header: Header,
+        name: &[u8],
+        mode: u32,
+        rdev: u32,
+        umask: u32,
+    ) -> Result<Reply, Errno> {
+        let caller = caller(header, umask);
+        Ok(self.entry(self.session.mknod(&caller, header.ino, name, mode, rdev).await?))
+    }
+
+    pub(crate) async fn mkdir(
+        &self,
+        header: Header,
+        name: &[u8],
+        mode: u32,
+        umask: u32,
+    ) -> Result<Reply, Errno> {
+        let caller = caller(header, umask);
+        Ok(self.entry(self.session.mkdir(&caller, header.ino, name, mode).await?))
+    }
+
+    pub(crate) async fn unlink(&self, header: Header, name: &[u8]) -> Result<Reply, Errno> {
+        self.session.unlink(&caller(header, 0), header.ino, name).await?;
+        Ok(Reply::Done)
+    }
+
+    pub(crate) async fn rmdir(&self, header: Header, name: &[u8]) -> Result<Reply, Errno> {
+        self.session.rmdir(&caller(header, 0), header.ino, name).await?;
+        Ok(Reply::Done)
+    }
+
+    pub(crate) async fn link(&self, header: Header, ino: u64, name: &[u8]) -> Result<Reply, Errno> {
+        Ok(self.entry(self.session.link(&caller(header, 0), ino, header.ino, name).await?))
+    }
+
+    pub(crate) async fn rename(
+        &self,
+        header: Header,
+        name: &[u8],
+        new_parent: u64,
+        new_name: &[u8],
+        flags: u32,
+    ) -> Result<Reply, Errno> {
+        if flags & !(NO_REPLACE | EXCHANGE | WHITEOUT) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let flags = RenameFlags {
+            no_replace: flags & NO_REPLACE != 0,
+            exchange: flags & EXCHANGE != 0,
+            whiteout: flags & WHITEOUT != 0,
+        };
+        let caller = caller(header, 0);
+        self.session.rename(&caller, header.ino, name, new_parent, new_name, flags).await?;
+        Ok(Reply::Done)
+    }
+}

@@ -1,0 +1,244 @@
+//! Reads requests. Bytes that are no request are refused, never guessed at.
+
+use super::numbers::{self, IN_HEADER, Opcode, fattr, init};
+use crate::request::{Header, Init, Lk, Op, Setattr, Write};
+
+/// Bytes that are no request of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// A request whose body is not read yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Envelope {
+    pub(crate) header: Header,
+    /// `None` for a number that this program does not know.
+    pub(crate) opcode: Option<Opcode>,
+    /// Where the body ends: behind it may be extensions, which are not asked for.
+    end: usize,
+}
+
+/// Reads the header of a request that fills `bytes`.
+pub(crate) fn envelope(bytes: &[u8]) -> Result<Envelope, Malformed> {
+    let mut from = Cursor { bytes, at: 0 };
+    let len = from.u32()?;
+    let opcode = Opcode::of_number(from.u32()?);
+    let (unique, ino) = (from.u64()?, from.u64()?);
+    let (uid, gid, _pid) = (from.u32()?, from.u32()?, from.u32()?);
+    let extensions = usize::from(from.u16()?) * 8;
+    if len as usize != bytes.len() {
+        return Err(Malformed);
+    }
+    let end = bytes.len().checked_sub(extensions).filter(|end| *end >= IN_HEADER);
+    let end = end.ok_or(Malformed)?;
+    Ok(Envelope { header: Header { unique, ino, uid, gid }, opcode, end })
+}
+
+/// Reads what the kernel says when the connection begins.
+pub(crate) fn init(bytes: &[u8], envelope: &Envelope) -> Result<Init, Malformed> {
+    let mut from = Cursor { bytes: bytes.get(..envelope.end).ok_or(Malformed)?, at: IN_HEADER };
+    let (major, minor) = (from.u32()?, from.u32()?);
+    let (max_readahead, low) = (from.u32()?, u64::from(from.u32()?));
+    let high = if low & init::INIT_EXT != 0 { u64::from(from.u32()?) } else { 0 };
+    Ok(Init { major, minor, max_readahead, flags: high << 32 | low })
+}
+
+/// Reads the body of a request.
+pub(crate) fn op<'a>(bytes: &'a [u8], envelope: &Envelope) -> Result<Op<'a>, Malformed> {
+    let Some(opcode) = envelope.opcode else {
+        return Ok(Op::Refused);
+    };
+    let mut from = Cursor { bytes: bytes.get(..envelope.end).ok_or(Malformed)?, at: IN_HEADER };
+    let from = &mut from;
+    Ok(match opcode {
+        Opcode::Lookup => Op::Lookup { name: from.name()? },
+        Opcode::Forget | Opcode::BatchForget => Op::Forget,
+        Opcode::Getattr => Op::Getattr,
+        Opcode::Statx => Op::Statx,
+        Opcode::Setattr => Op::Setattr(setattr(from)?),
+        Opcode::Readlink => Op::Readlink,
+        Opcode::Symlink => Op::Symlink { name: from.name()?, target: from.name()? },
+        Opcode::Mknod => {
+            let (mode, rdev, umask, _) = (from.u32()?, from.u32()?, from.u32()?, from.u32()?);
+            Op::Mknod { name: from.name()?, mode, rdev, umask }
+        }
+        Opcode::Mkdir => {
+            let (mode, umask) = (from.u32()?, from.u32()?);
+            Op::Mkdir { name: from.name()?, mode, umask }
+        }
+        Opcode::Unlink => Op::Unlink { name: from.name()? },
+        Opcode::Rmdir => Op::Rmdir { name: from.name()? },
+        Opcode::Rename => {
+            let new_parent = from.u64()?;
+            Op::Rename { name: from.name()?, new_parent, new_name: from.name()?, flags: 0 }
+        }
+        Opcode::Rename2 => {
+            let (new_parent, flags, _) = (from.u64()?, from.u32()?, from.u32()?);
+            Op::Rename { name: from.name()?, new_parent, new_name: from.name()?, flags }
+        }
+        Opcode::Link => Op::Link { ino: from.u64()?, name: from.name()? },
+        Opcode::Open => {
+            let (flags, open_flags) = (from.u32()?, from.u32()?);
+            Op::Open { flags, kill: open_flags & numbers::OPEN_KILL_SUIDGID != 0 }
+        }
+        Opcode::Create => {
+            let (flags, mode, umask, _) = (from.u32()?, from.u32()?, from.u32()?, from.u32()?);
+            Op::Create { name: from.name()?, flags, mode, umask }
+        }
+        Opcode::Tmpfile => {
+            let (flags, mode, umask, _) = (from.u32()?, from.u32()?, from.u32()?, from.u32()?);
+            Op::Tmpfile { flags, mode, umask }
+        }
+        Opcode::Read => {
+            let (handle, offset, len) = (from.u64()?, from.u64()?, from.u32()?);
+            Op::Read { handle, offset, len }
+        }
+        Opcode::Write => Op::Write(write(from)?),
+        Opcode::Statfs => Op::Statfs,
+        Opcode::Release => {
+            let (handle, _flags, how) = (from.u64()?, from.u32()?, from.u32()?);
+            let owner = from.u64()?;
+            let asked = numbers::RELEASE_FLUSH | numbers::RELEASE_FLOCK_UNLOCK;
+            let owner = (how & asked != 0).then_some(owner);
+            Op::Release { handle, owner, flock: how & numbers::RELEASE_FLOCK_UNLOCK != 0 }
+        }
+        Opcode::Releasedir => Op::Releasedir { handle: from.u64()? },
+        Opcode::Fsync => {
+            let (handle, flags) = (from.u64()?, from.u32()?);
+            Op::Fsync { handle, data_only: flags & numbers::FSYNC_DATA != 0 }
+        }
+        Opcode::Fsyncdir => Op::Fsyncdir { handle: from.u64()? },
+        Opcode::Flush => {
+            let (handle, _) = (from.u64()?, from.u64()?);
+            Op::Flush { handle, owner: from.u64()? }
+        }
+        Opcode::Setxattr => {
+            let (len, flags, how, _) = (from.u32()?, from.u32()?, from.u32()?, from.u32()?);
+            let name = from.name()?;
+            let value = from.take(len as usize)?;
+            let kill_group = how & numbers::SETXATTR_ACL_KILL_SGID != 0;
+            Op::Setxattr { name, value, flags, kill_group }
+        }
+        Opcode::Getxattr => {
+            let (len, _) = (from.u32()?, from.u32()?);
+            Op::Getxattr { name: from.name()?, len }
+        }
+        Opcode::Listxattr => Op::Listxattr { len: from.u32()? },
+        Opcode::Removexattr => Op::Removexattr { name: from.name()? },
+        Opcode::Opendir => Op::Opendir,
+        Opcode::Readdir => {
+            let (handle, cookie, len) = (from.u64()?, from.u64()?, from.u32()?);
+            Op::Readdir { handle, cookie, len }
+        }
+        Opcode::Readdirplus => {
+            let (handle, cookie, len) = (from.u64()?, from.u64()?, from.u32()?);
+            Op::Readdirplus { handle, cookie, len }
+        }
+        Opcode::Getlk => Op::Getlk(lk(from)?),
+        Opcode::Setlk => Op::Setlk { lk: lk(from)?, wait: false },
+        Opcode::Setlkw => Op::Setlk { lk: lk(from)?, wait: true },
+        Opcode::Access => Op::Access { mask: from.u32()? },
+        Opcode::Interrupt => Op::Interrupt { unique: from.u64()? },
+        Opcode::Destroy => Op::Destroy,
+        Opcode::Fallocate => {
+            let (handle, offset, len) = (from.u64()?, from.u64()?, from.u64()?);
+            Op::Fallocate { handle, offset, len, mode: from.u32()? }
+        }
+        Opcode::Lseek => {
+            let (handle, offset) = (from.u64()?, from.u64()?);
+            Op::Lseek { handle, offset, whence: from.u32()? }
+        }
+        Opcode::CopyFileRange | Opcode::CopyFileRange64 => {
+            let (handle, offset) = (from.u64()?, from.u64()?);
+            let (_ino, to, to_offset) = (from.u64()?, from.u64()?, from.u64()?);
+            Op::CopyRange {
+                from: handle,
+                from_offset: offset,
+                to,
+                to_offset,
+                len: from.u64()?,
+                flags: from.u64()?,
+                wide: opcode == Opcode::CopyFileRange64,
+            }
+        }
+        Opcode::Syncfs => Op::Syncfs,
+        // A connection begins once, and no command is meant for this filesystem.
+        Opcode::Init | Opcode::Ioctl => Op::Refused,
+    })
+}
+
+fn setattr(from: &mut Cursor<'_>) -> Result<Setattr, Malformed> {
+    let (valid, _) = (from.u32()?, from.u32()?);
+    let (handle, size, _owner) = (from.u64()?, from.u64()?, from.u64()?);
+    let (atime, mtime, _ctime) = (from.u64()?, from.u64()?, from.u64()?);
+    let (atime_nanos, mtime_nanos, _ctime_nanos) = (from.u32()?, from.u32()?, from.u32()?);
+    let (mode, _, uid, gid) = (from.u32()?, from.u32()?, from.u32()?, from.u32()?);
+    let has = |flag: u32| valid & flag != 0;
+    let time = |flag: u32, now: u32, secs: u64, nanos: u32| {
+        // The kernel's seconds are signed; the protocol says otherwise and means the same bits.
+        has(flag).then(|| (!has(now)).then_some((secs.cast_signed(), nanos)))
+    };
+    Ok(Setattr {
+        handle: has(fattr::FH).then_some(handle),
+        mode: has(fattr::MODE).then_some(mode),
+        uid: has(fattr::UID).then_some(uid),
+        gid: has(fattr::GID).then_some(gid),
+        size: has(fattr::SIZE).then_some(size),
+        atime: time(fattr::ATIME, fattr::ATIME_NOW, atime, atime_nanos),
+        mtime: time(fattr::MTIME, fattr::MTIME_NOW, mtime, mtime_nanos),
+        kill: has(fattr::KILL_SUIDGID),
+    })
+}
+
+fn write(from: &mut Cursor<'_>) -> Result<Write, Malformed> {
+    let (handle, offset, len, flags) = (from.u64()?, from.u64()?, from.u32()?, from.u32()?);
+    let (_owner, _flags, _) = (from.u64()?, from.u32()?, from.u32()?);
+    let start = from.at;
+    let data = start..start + from.take(len as usize)?.len();
+    Ok(Write { handle, offset, data, kill: flags & numbers::WRITE_KILL_SUIDGID != 0 })
+}
+
+fn lk(from: &mut Cursor<'_>) -> Result<Lk, Malformed> {
+    let (handle, owner) = (from.u64()?, from.u64()?);
+    let (start, last) = (from.u64()?, from.u64()?);
+    let (kind, pid, flags) = (from.u32()?, from.u32()?, from.u32()?);
+    Ok(Lk { handle, owner, start, last, kind, pid, flock: flags & numbers::LK_FLOCK != 0 })
+}
+
+/// Reads from the front of bytes.
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        let end = self.at.checked_add(len).ok_or(Malformed)?;
+        let taken = self.bytes.get(self.at..end).ok_or(Malformed)?;
+        self.at = end;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        self.take(N)?.try_into().map_err(|_| Malformed)
+    }
+
+    fn u16(&mut self) -> Result<u16, Malformed> {
+        self.array().map(u16::from_ne_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, Malformed> {
+        self.array().map(u32::from_ne_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, Malformed> {
+        self.array().map(u64::from_ne_bytes)
+    }
+
+    /// A name, which ends with a zero byte.
+    fn name(&mut self) -> Result<&'a [u8], Malformed> {
+        let rest = self.bytes.get(self.at..).ok_or(Malformed)?;
+        let len = rest.iter().position(|byte| *byte == 0).ok_or(Malformed)?;
+        self.at += len + 1;
+        rest.get(..len).ok_or(Malformed)
+    }
+}

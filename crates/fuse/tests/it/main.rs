@@ -1,0 +1,6 @@
+//! Mounts in this process, on temporary stores. Needs /dev/fuse and the right to mount.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod ground;
+mod private;
