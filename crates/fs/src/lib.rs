@@ -35,6 +35,8 @@ pub mod types;
 mod volume;
 
 pub use error::{Error, Kind, Result};
-pub use session::{Atime, Maintained, OpKind, Session, SessionCounts, SessionOptions, Sharing};
+pub use session::{
+    Atime, Maintained, Observer, OpKind, Session, SessionCounts, SessionOptions, Sharing,
+};
 pub use types::*;
 pub use volume::{FormatOptions, Volume, World};

@@ -223,7 +223,9 @@ impl Tx {
         Ok(if inode.is_dir() {
             Sides { changed, subdirs: other, blocks: 0 }
         } else {
-            Sides { changed, subdirs: 0, blocks: other }
+            // What this transaction changes of it is written with its commit.
+            let counted = self.space.iter().find(|(of, _)| *of == ino).map_or(0, |(_, by)| *by);
+            Sides { changed, subdirs: 0, blocks: other.wrapping_add_signed(counted) }
         })
     }
 

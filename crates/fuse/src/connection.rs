@@ -94,9 +94,21 @@ fn start(
             }
         }
     }
+    session.observe(Some(Arc::new(Teller(Arc::clone(device)))));
     let mounted = Mount(Arc::new(Inner { options: options.clone(), server }));
     mounted.read_further_ahead();
     Ok(mounted)
+}
+
+/// Tells the kernel what changed without its asking.
+#[derive(Debug)]
+struct Teller(Arc<Device>);
+
+impl fs::Observer for Teller {
+    fn attributes_changed(&self, ino: fs::Ino) {
+        // An inode that the kernel does not know, or a mount that is gone: both are well.
+        let _ = self.0.send(encode::attributes_changed(ino).finish(0), &[]);
+    }
 }
 
 /// The first words: what the kernel can, and what of that is wanted.
@@ -181,6 +193,7 @@ impl Mount {
     /// Waits until it is unmounted, by anybody, and what was asked before is answered.
     pub fn wait(&self) {
         self.0.server.wait();
+        self.0.server.handler.session.observe(None);
     }
 
     /// Whether it is mounted still.

@@ -34,6 +34,10 @@ impl Session {
                 steps += 1;
                 self.beat_if_due().await?;
             }
+            if let Job::Trim { ino, .. } = job {
+                // It takes less space now.
+                self.attributes_changed(ino);
+            }
         }
         Ok(steps)
     }

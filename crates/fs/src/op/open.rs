@@ -2,6 +2,7 @@
 
 use crate::access::{self, READ, WRITE};
 use crate::error::{Error, Kind, Result, is_directory};
+use crate::reply::Reply;
 use crate::schema::{Inode, Part};
 use crate::session::{Lease, OpKind, OpenFile, Session};
 use crate::tx::Tx;
@@ -16,6 +17,17 @@ const REMOVAL_PAUSE: Duration = Duration::from_micros(50);
 impl Session {
     /// Opens a file.
     pub async fn open(&self, caller: &Caller, ino: Ino, flags: OpenFlags) -> Result<Handle> {
+        Ok(self.open_noting(caller, ino, flags).await?.0)
+    }
+
+    /// Opens a file, and says whether reading it would change its access time: then whoever answers
+    /// reads from copies of its own should let the first one through.
+    pub async fn open_noting(
+        &self,
+        caller: &Caller,
+        ino: Ino,
+        flags: OpenFlags,
+    ) -> Result<(Handle, bool)> {
         let entered = self.enter(ino).await;
         let opened = self.open_entered(caller, ino, flags, entered.lease).await;
         entered.keep_if(opened).await
@@ -27,16 +39,20 @@ impl Session {
         ino: Ino,
         flags: OpenFlags,
         lease: Lease,
-    ) -> Result<Handle> {
-        self.hold(ino, lease, |mut tx| async move {
-            check(&mut tx, caller, ino, flags).await?;
-            Ok((tx, ()))
-        })
-        .await?;
+    ) -> Result<(Handle, bool)> {
+        let due = self
+            .hold(ino, lease, |mut tx| async move {
+                let inode = tx.inode_for(ino, Part::Access).await?;
+                check_inode(&mut tx, caller, ino, &inode, flags).await?;
+                let due = flags.read && tx.read_is_due(ino, &inode).await?;
+                Ok((tx, due))
+            })
+            .await?;
         if flags.truncate {
             self.cut_to_nothing(caller, ino).await?;
         }
-        self.0.handles.add_file(OpenFile { ino, flags })
+        let handle = self.0.handles.add_file(OpenFile { ino, flags })?;
+        Ok((handle, due || (flags.truncate && flags.read)))
     }
 
     /// What opening with `truncate` does to a file that was there.
@@ -56,27 +72,28 @@ impl Session {
     }
 
     /// Runs the checks of an open, and writes the lease with them when others must see it.
-    pub(super) async fn hold<F>(
+    pub(super) async fn hold<T: Reply, F>(
         &self,
         ino: Ino,
         lease: Lease,
         checks: impl Fn(Tx) -> F,
-    ) -> Result<()>
+    ) -> Result<T>
     where
-        F: Future<Output = Result<(Tx, ())>>,
+        F: Future<Output = Result<(Tx, T)>>,
     {
         if self.0.private || !lease.is_new {
             return self.view(checks).await;
         }
         let checks = &checks;
-        self.change(KIND, |tx| async move {
-            let (mut tx, ()) = checks(tx).await?;
-            super::create::lease(&mut tx, ino, lease.generation)?;
-            Ok((tx, ()))
-        })
-        .await?;
+        let checked = self
+            .change(KIND, |tx| async move {
+                let (mut tx, checked) = checks(tx).await?;
+                super::create::lease(&mut tx, ino, lease.generation)?;
+                Ok((tx, checked))
+            })
+            .await?;
         self.0.open.leased(ino);
-        Ok(())
+        Ok(checked)
     }
 }
 
@@ -105,11 +122,6 @@ impl Drop for Entered<'_> {
             self.session.0.open.abandon(self.ino);
         }
     }
-}
-
-async fn check(tx: &mut Tx, caller: &Caller, ino: Ino, flags: OpenFlags) -> Result<()> {
-    let inode = tx.inode_for(ino, Part::Access).await?;
-    check_inode(tx, caller, ino, &inode, flags).await
 }
 
 /// Refuses what cannot be opened, or not by this caller.

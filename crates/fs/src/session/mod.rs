@@ -19,6 +19,7 @@ pub use options::{Atime, SessionOptions, Sharing};
 use crate::error::{Error, Result, stale};
 use crate::reply::Reply;
 use crate::tx::Tx;
+use crate::types::Ino;
 use crate::volume::Volume;
 use alloc::Numbers;
 use base::sync::Mutex;
@@ -66,6 +67,7 @@ pub(crate) struct Shared {
     /// Jobs of large writes that are under way.
     pub(crate) staging: Mutex<BTreeSet<u64>>,
     pub(crate) counts: Counts,
+    observer: Mutex<Option<Arc<dyn Observer>>>,
     log_ops: bool,
     ended: AtomicBool,
     ops: Mutex<OpLog>,
@@ -81,6 +83,13 @@ pub(crate) struct Counts {
     pub(crate) repaired_blocks: AtomicU64,
     pub(crate) reaped_sessions: AtomicU64,
     pub(crate) collected_inodes: AtomicU64,
+}
+
+/// Who keeps a copy of what a session told it, and wants to know when that is true no more. Told of
+/// what the session does by itself, not of what its caller asked for.
+pub trait Observer: Send + Sync + std::fmt::Debug {
+    /// The attributes of an inode have changed.
+    fn attributes_changed(&self, ino: Ino);
 }
 
 /// What a session has counted so far.
@@ -115,6 +124,19 @@ impl Session {
     /// it itself.
     pub fn is_private(&self) -> bool {
         self.0.private
+    }
+
+    /// Names the one who is told of changes; `None` for nobody.
+    pub fn observe(&self, observer: Option<Arc<dyn Observer>>) {
+        *self.0.observer.lock() = observer;
+    }
+
+    /// Tells whoever keeps a copy.
+    pub(crate) fn attributes_changed(&self, ino: Ino) {
+        let observer = self.0.observer.lock().clone();
+        if let Some(observer) = observer {
+            observer.attributes_changed(ino);
+        }
     }
 
     /// Whether it was ended by others, or by itself.

@@ -50,6 +50,7 @@ impl Session {
             beaten: AtomicU64::new(0),
             staging: Mutex::default(),
             counts: Counts::default(),
+            observer: Mutex::default(),
             log_ops: capabilities.unknown_commits,
             ended: AtomicBool::new(false),
             ops: Mutex::new(OpLog::new()),

@@ -2,7 +2,8 @@
 
 use super::{Atime, OpKind, Session, Shared};
 use crate::error::{Kind, Result};
-use crate::schema::{Inode, hour_of};
+use crate::schema::{Form, Inode, hour_of};
+use crate::tx::Tx;
 use crate::types::{Ino, Time};
 use base::sync::Mutex;
 use kv::Read;
@@ -57,18 +58,23 @@ impl Shared {
         waiting.get(&ino).and_then(|access| access.atime).unwrap_or(inode.atime)
     }
 
+    /// Whether a read changes the access time.
+    fn changes_atime(&self, ino: Ino, inode: &Inode, changed: u64, now: Time) -> bool {
+        match self.options.atime {
+            Atime::Strict => true,
+            Atime::Off => false,
+            Atime::Relative => {
+                let mtime = if changed == 0 { inode.mtime } else { crate::tx::time_of(changed) };
+                let seen = self.access_time(ino, inode);
+                seen <= mtime.max(inode.ctime) || now.secs.saturating_sub(seen.secs) >= DAY_SECS
+            }
+        }
+    }
+
     /// Notes that somebody has read an inode.
     pub(crate) fn note_read(&self, ino: Ino, inode: &Inode, changed: u64) {
         let now = self.volume.world.now();
-        let mtime = if changed == 0 { inode.mtime } else { crate::tx::time_of(changed) };
-        let seen = self.access_time(ino, inode);
-        let stale =
-            seen <= mtime.max(inode.ctime) || now.secs.saturating_sub(seen.secs) >= DAY_SECS;
-        let atime = match self.options.atime {
-            Atime::Strict => Some(now),
-            Atime::Relative if stale => Some(now),
-            Atime::Relative | Atime::Off => None,
-        };
+        let atime = self.changes_atime(ino, inode, changed, now).then_some(now);
         let hour = hour_of(now);
         let cold = hour.saturating_sub(inode.accessed_hour) >= DAY_HOURS;
         if atime.is_none() && !cold {
@@ -83,6 +89,21 @@ impl Shared {
         let access = waiting.entry(ino).or_insert(Access { atime: None, hour });
         access.hour = hour;
         access.atime = atime.or(access.atime);
+    }
+}
+
+impl Tx {
+    /// Whether reading a file would change its access time.
+    pub(crate) async fn read_is_due(&mut self, ino: Ino, inode: &Inode) -> Result<bool> {
+        if self.session.options.atime == Atime::Off {
+            return Ok(false);
+        }
+        let changed = match inode.form {
+            Form::Inline => 0,
+            Form::Mapped => self.changed(ino).await?,
+        };
+        let now = self.session.volume.world.now();
+        Ok(self.session.changes_atime(ino, inode, changed, now))
     }
 }
 

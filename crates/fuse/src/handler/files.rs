@@ -38,8 +38,14 @@ impl Handler {
     pub(crate) async fn open(&self, header: Header, flags: u32, kill: bool) -> Result<Reply, Errno> {
         let mut flags = open_flags(flags);
         flags.exclusive = false;
-        let handle = self.session.open(&writer(header, kill), header.ino, flags).await?;
-        Ok(Reply::Opened { handle: handle.0, flags: self.fopen() })
+        let caller = writer(header, kill);
+        let (handle, due) = self.session.open_noting(&caller, header.ino, flags).await?;
+        let mut flags = self.fopen();
+        if due {
+            // The first read comes here, and changes the access time.
+            flags &= !fopen::KEEP_CACHE;
+        }
+        Ok(Reply::Opened { handle: handle.0, flags })
     }
 
     pub(crate) async fn create(

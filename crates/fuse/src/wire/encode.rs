@@ -138,6 +138,15 @@ pub(crate) fn init_reply(unique: u64, init: &InitReply) -> Encoded {
     out
 }
 
+/// Tells the kernel that what it knows of an inode is old; not of its contents.
+pub(crate) fn attributes_changed(ino: u64) -> Encoded {
+    const INVAL_INODE: i32 = 2;
+    let mut out = Encoded::new(0, INVAL_INODE);
+    // A negative offset leaves the contents alone.
+    out.u64(ino).u64(u64::MAX).u64(0);
+    out
+}
+
 fn parts(time: Duration) -> (u64, u32) {
     (time.as_secs(), time.subsec_nanos())
 }

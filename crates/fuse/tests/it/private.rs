@@ -63,3 +63,47 @@ fn a_birth_time_is_told() {
     assert_eq!(meta.created().unwrap(), before);
     assert!(meta.modified().unwrap() > before);
 }
+
+#[test]
+fn space_that_is_freed_is_seen() {
+    let ground = Ground::private();
+    let path = ground.at("f");
+    // Bytes that do not compress, in more chunks than one transaction frees.
+    let mut state = 1_u64;
+    let bytes: Vec<u8> = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    })
+    .take(100 << 20)
+    .collect();
+    fs::write(&path, &bytes).unwrap();
+    let before = fs::metadata(&path).unwrap().blocks();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    for keep in [95, 1] {
+        file.set_len(keep << 20).unwrap();
+        // The kernel keeps this answer until it is told otherwise.
+        fs::metadata(&path).unwrap();
+        base::block_on(ground.session.maintain()).unwrap();
+        let after = fs::metadata(&path).unwrap().blocks();
+        assert!(after <= before * keep / 100 + 200, "{before} became {after}");
+    }
+}
+
+#[test]
+fn a_read_of_what_the_kernel_has_cached_changes_the_access_time() {
+    let ground = Ground::private();
+    let path = ground.at("f");
+    fs::write(&path, b"news").unwrap();
+    let written = fs::metadata(&path).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"news");
+    let read = fs::metadata(&path).unwrap();
+    assert!(read.accessed().unwrap() > written.modified().unwrap());
+    // The next read does not, and is answered by the kernel.
+    let reads = |ground: &Ground| {
+        ground.mount.stats().iter().find(|stats| stats.name == "read").map(|stats| stats.count)
+    };
+    let before = reads(&ground);
+    assert_eq!(fs::read(&path).unwrap(), b"news");
+    assert_eq!(fs::metadata(&path).unwrap().accessed().unwrap(), read.accessed().unwrap());
+    assert_eq!(reads(&ground), before);
+}

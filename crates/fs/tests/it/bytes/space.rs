@@ -84,7 +84,8 @@ fn space_is_what_it_should_be_after_every_kind_of_change() {
         bytes.resize(12 * BLOCK as usize, 0);
         assert_eq!(contents(&session, ino).await, bytes);
         // Cutting gives back what lies behind, and zeroes the rest of the last block.
-        cut(&session, ino, 5 * BLOCK + half + 9).await.unwrap();
+        let told = cut(&session, ino, 5 * BLOCK + half + 9).await.unwrap();
+        assert_eq!(told, session.getattr(ino).await.unwrap(), "the answer is as good as asking");
         assert_eq!(taken(&session, ino).await, 6);
         cut(&session, ino, 9 * BLOCK).await.unwrap();
         assert_eq!(taken(&session, ino).await, 6);
