@@ -60,7 +60,12 @@ fn start(
     let spawn: Arc<dyn Spawn> = Arc::new(SystemThreads);
     let pool = Pool::new("seamount-wait", POOL_THREADS_MAX, Arc::clone(&spawn));
     let clock = Arc::clone(&session.volume().world().clock);
-    let handler = Handler { session: session.clone(), policy, waiters: Waiters::default() };
+    let handler = Handler {
+        session: session.clone(),
+        policy,
+        waiters: Waiters::default(),
+        backing: options.backing.clone(),
+    };
     let server = Arc::new(Server::new(handler, clock, pool));
     let failed = |error: io::Error| {
         MountError::new(MountErrorKind::Other, "cannot serve the mount").caused_by(error)

@@ -4,7 +4,7 @@ use super::{Handler, caller, writer};
 use crate::reply::{Errno, Reply};
 use crate::request::{Header, Setattr};
 use bytes::Bytes;
-use fs::{Handle, SetAttr, SetTime, Time, XattrMode};
+use fs::{Handle, SetAttr, SetTime, StatFs, Time, XattrMode};
 
 /// The flags of setxattr(2).
 const XATTR_CREATE: u32 = 1;
@@ -54,7 +54,13 @@ impl Handler {
     }
 
     pub(crate) async fn statfs(&self) -> Result<Reply, Errno> {
-        Ok(Reply::Statfs(self.session.statfs().await?))
+        let mut stat = self.session.statfs().await?;
+        if let Some(backing) = &self.backing
+            && let Ok(disk) = rustix::fs::statvfs(backing)
+        {
+            bound(&mut stat, disk.f_bavail.saturating_mul(disk.f_frsize));
+        }
+        Ok(Reply::Statfs(stat))
     }
 
     pub(crate) async fn setxattr(
@@ -102,6 +108,14 @@ impl Handler {
         self.session.removexattr(&caller(header, 0), header.ino, name).await?;
         Ok(Reply::Done)
     }
+}
+
+/// There is no more space than the disk has.
+fn bound(stat: &mut StatFs, free_bytes: u64) {
+    let used = stat.blocks.saturating_sub(stat.blocks_free);
+    let free = free_bytes / u64::from(stat.block_bytes).max(1);
+    stat.blocks_free = stat.blocks_free.min(free);
+    stat.blocks = used.saturating_add(stat.blocks_free);
 }
 
 /// The value, or how long it is for who gave no room.

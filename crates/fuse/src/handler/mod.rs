@@ -13,6 +13,7 @@ pub(crate) use locks::Waiters;
 use crate::reply::Ttl;
 use crate::request::Header;
 use fs::{Caller, Session};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long the kernel may keep what nobody else can change: longer than any machine is up.
@@ -49,6 +50,8 @@ pub(crate) struct Handler {
     pub(crate) session: Session,
     pub(crate) policy: Policy,
     pub(crate) waiters: Waiters,
+    /// A directory on the disk that holds the bytes.
+    pub(crate) backing: Option<PathBuf>,
 }
 
 /// Who asks. The kernel has checked permissions already: the mount asks it to.

@@ -23,6 +23,8 @@ pub struct MountOptions {
     pub mountpoint: PathBuf,
     /// What /proc/mounts names as the source.
     pub source: String,
+    /// A directory on the disk that holds the bytes, if one does: `df` tells of its free space.
+    pub backing: Option<PathBuf>,
     /// Whether nothing can be written through the mount.
     pub read_only: bool,
     /// Whether users other than the one who mounts may use it.
@@ -53,6 +55,7 @@ impl MountOptions {
         Self {
             mountpoint: mountpoint.into(),
             source: source.into(),
+            backing: None,
             read_only: false,
             allow_other: root,
             suid: root,

@@ -242,3 +242,78 @@ impl<'a> Cursor<'a> {
         rest.get(..len).ok_or(Malformed)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::{Malformed, envelope, init, op};
+    use crate::request::{Op, Setattr};
+    use crate::wire::numbers::Opcode;
+
+    /// A request as the kernel would send it.
+    fn request(opcode: u32, body: &[&[u8]]) -> Vec<u8> {
+        let body = body.concat();
+        let mut bytes = Vec::new();
+        bytes.extend((40 + body.len() as u32).to_ne_bytes());
+        bytes.extend(opcode.to_ne_bytes());
+        for number in [7_u64, 256] {
+            bytes.extend(number.to_ne_bytes());
+        }
+        for number in [1000_u32, 100, 42, 0] {
+            bytes.extend(number.to_ne_bytes());
+        }
+        bytes.extend(body);
+        bytes
+    }
+
+    fn words(numbers: &[u32]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn names_and_numbers_are_found() {
+        let rename = request(45, &[&9_u64.to_ne_bytes(), &words(&[1, 0]), b"old\0new\0"]);
+        let found = envelope(&rename).unwrap();
+        assert_eq!((found.header.unique, found.header.ino), (7, 256));
+        assert_eq!((found.header.uid, found.header.gid), (1000, 100));
+        let expected = Op::Rename { name: b"old", new_parent: 9, new_name: b"new", flags: 1 };
+        assert_eq!(op(&rename, &found), Ok(expected));
+    }
+
+    #[test]
+    fn times_may_be_before_1970_or_now() {
+        let mut body = words(&[1 << 4 | 1 << 5 | 1 << 8, 0]);
+        body.extend([0; 24]);
+        body.extend((-5_i64).to_ne_bytes());
+        body.extend([0; 16]);
+        body.extend(words(&[17, 0, 0, 0, 0, 0, 0, 0]));
+        let setattr = request(4, &[&body]);
+        let times = Setattr { atime: Some(Some((-5, 17))), mtime: Some(None), ..Setattr::default() };
+        assert_eq!(op(&setattr, &envelope(&setattr).unwrap()), Ok(Op::Setattr(times)));
+    }
+
+    #[test]
+    fn what_is_unknown_is_refused_and_what_is_cut_is_malformed() {
+        let unknown = request(4095, &[b"anything"]);
+        assert_eq!(op(&unknown, &envelope(&unknown).unwrap()), Ok(Op::Refused));
+        for opcode in 0..64 {
+            let whole = request(opcode, &[&words(&[4; 24]), b"name\0other\0", &words(&[4; 24])]);
+            for len in 0..whole.len() {
+                // Its header says more than there is.
+                assert_eq!(envelope(&whole[..len]).err(), Some(Malformed));
+                let mut short = whole[..len].to_vec();
+                if let Some(place) = short.get_mut(..4) {
+                    place.copy_from_slice(&(len as u32).to_ne_bytes());
+                }
+                if let Ok(found) = envelope(&short) {
+                    let _ = op(&short, &found);
+                    let _ = init(&short, &found);
+                }
+            }
+        }
+        // Extensions that are longer than the request.
+        let mut long = request(Opcode::Getattr as u32, &[]);
+        long[36..38].copy_from_slice(&9_u16.to_ne_bytes());
+        assert_eq!(envelope(&long).err(), Some(Malformed));
+    }
+}

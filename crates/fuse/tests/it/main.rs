@@ -4,3 +4,4 @@
 
 mod ground;
 mod private;
+mod shared;
