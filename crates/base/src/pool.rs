@@ -95,6 +95,14 @@ impl Pool {
         Ok(())
     }
 
+    /// Waits until no task is left.
+    pub fn wait(&self) {
+        let mut state = self.0.state.lock();
+        while state.tasks > 0 {
+            state = self.0.changed.wait(state);
+        }
+    }
+
     /// How many tasks are not done yet.
     pub fn tasks(&self) -> usize {
         self.0.state.lock().tasks
@@ -118,7 +126,7 @@ impl Shared {
                 state = self.state.lock();
                 if done {
                     state.tasks -= 1;
-                    if state.closed {
+                    if state.tasks == 0 {
                         self.changed.notify_all();
                     }
                 }
@@ -214,8 +222,10 @@ mod tests {
             .map_err(|(error, _)| error)
             .unwrap();
         }
-        // Dropped with tasks under way: they end all the same.
-        drop((pool, done));
+        drop(done);
+        pool.wait();
+        assert_eq!(pool.tasks(), 0);
+        drop(pool);
         let mut numbers: Vec<u64> = ended.iter().collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..200).collect::<Vec<_>>());

@@ -214,6 +214,15 @@ impl Mount {
         mount::unmount(self.mountpoint(), lazy)
     }
 
+    /// Unmounts whatever uses it: what is asked from now on fails. As root also what is under way; for
+    /// others that goes on until this process ends.
+    pub fn abort(&self) -> Result<(), MountError> {
+        if !self.is_mounted() {
+            return Ok(());
+        }
+        mount::abort(self.mountpoint())
+    }
+
     /// What was asked so far, by kind.
     pub fn stats(&self) -> Vec<OpStats> {
         self.0.server.stats.snapshot()

@@ -65,12 +65,16 @@ impl Server {
         self.ended.notify_all();
     }
 
-    /// Waits until no thread serves.
+    /// Waits until no thread serves and nothing that was asked is under way.
     pub(crate) fn wait(&self) {
         let mut threads = self.threads.lock();
         while *threads > 0 {
             threads = self.ended.wait(threads);
         }
+        drop(threads);
+        // Nobody wants the locks any more that are waited for.
+        self.handler.waiters.interrupt_all();
+        self.pool.wait();
     }
 
     /// Whether a thread serves.

@@ -89,6 +89,13 @@ impl Waiters {
         self.0.lock().now.remove(&unique);
     }
 
+    /// Nobody wants an answer any more.
+    pub(crate) fn interrupt_all(&self) {
+        for interrupt in self.0.lock().now.values() {
+            interrupt.fire();
+        }
+    }
+
     /// The one who made a request wants no answer any more. Requests that do not wait are answered
     /// soon anyway.
     pub(crate) fn interrupt(&self, unique: u64) {

@@ -55,10 +55,17 @@ pub(super) fn mount(options: &MountOptions) -> Result<Device, MountError> {
 }
 
 pub(super) fn unmount(mountpoint: &Path, lazy: bool) -> Result<(), MountError> {
-    let mut flags = UnmountFlags::NOFOLLOW;
-    if lazy {
-        flags |= UnmountFlags::DETACH;
-    }
+    let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    unmount_with(mountpoint, flags)
+}
+
+/// Cuts the connection too: what is asked and not answered yet fails.
+pub(super) fn abort(mountpoint: &Path) -> Result<(), MountError> {
+    unmount_with(mountpoint, UnmountFlags::FORCE | UnmountFlags::DETACH)
+}
+
+fn unmount_with(mountpoint: &Path, flags: UnmountFlags) -> Result<(), MountError> {
+    let flags = flags | UnmountFlags::NOFOLLOW;
     rustix::mount::unmount(mountpoint, flags).map_err(|error| {
         let at = mountpoint.display();
         let (kind, text) = match error {

@@ -183,6 +183,11 @@ pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<(), MountError> {
     if is_root() { direct::unmount(mountpoint, lazy) } else { helper::unmount(mountpoint, lazy) }
 }
 
+/// Unmounts at once and cuts the connection, where this process may; otherwise it goes lazily.
+pub(crate) fn abort(mountpoint: &Path) -> Result<(), MountError> {
+    if is_root() { direct::abort(mountpoint) } else { helper::unmount(mountpoint, true) }
+}
+
 /// Whether a path is a mount whose server is gone.
 pub fn is_stale(mountpoint: &Path) -> bool {
     match std::fs::symlink_metadata(mountpoint) {

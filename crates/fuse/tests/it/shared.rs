@@ -94,3 +94,19 @@ fn wait_until(mut done: impl FnMut() -> bool) {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn a_mount_ends_while_somebody_waits_for_a_lock() {
+    let (one, other) = two();
+    let mine = File::create(one.at("f")).unwrap();
+    flock(&mine, FlockOperation::LockExclusive).unwrap();
+    let theirs = File::open(other.at("f")).unwrap();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| flock(&theirs, FlockOperation::LockExclusive));
+        wait_until(|| other.mount.requests_in_flight() == 1);
+        // An open file would hold up a lazy unmount.
+        other.mount.abort().unwrap();
+        other.mount.wait();
+        assert!(waiter.join().unwrap().is_err());
+    });
+}
