@@ -233,3 +233,63 @@ pub fn acl(bytes: &[u8]) {
         assert_eq!(changed.to_mode(0) & 0o777, 0o640);
     }
 }
+
+/// Loads a dump: the input, and the input as frames with right sums behind a volume. What is loaded is
+/// dumped and loaded again, and then is the same.
+pub fn dump(bytes: &[u8]) {
+    load_twice(bytes);
+    let mut stream = Vec::new();
+    let mut out = crate::dump::Outgoing::new(&mut stream);
+    let mut rest = bytes;
+    while let [kind, low, high, behind @ ..] = rest {
+        let len = usize::from(u16::from_le_bytes([*low, *high])).min(behind.len());
+        let (payload, behind) = behind.split_at(len);
+        let _ = out.put(*kind, &[payload]);
+        rest = behind;
+    }
+    let _ = out.flush();
+    load_twice(&stream);
+}
+
+fn load_twice(stream: &[u8]) {
+    let Some(first) = loaded(stream) else { return };
+    let again = loaded(&first);
+    assert_eq!(again.as_ref(), Some(&first));
+}
+
+/// Loads a stream into a store in memory, and dumps what came of it.
+fn loaded(stream: &[u8]) -> Option<Vec<u8>> {
+    use std::sync::Arc;
+    /// A range of zeros may have any length: so many steps are enough.
+    struct Steps(std::sync::atomic::AtomicUsize);
+    impl crate::Progress for Steps {
+        fn advance(&self, _: u64, _: Option<u64>) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+        fn goes_on(&self) -> bool {
+            self.0.load(std::sync::atomic::Ordering::Relaxed) < 3000
+        }
+    }
+    let clock: Arc<dyn base::Clock> = Arc::new(base::SimClock::new());
+    let random: Arc<dyn base::Random> = Arc::new(base::SeededRandom::new(1));
+    let engine = Arc::new(kv::mem::Mem::new());
+    let store = kv::Store::new(engine, Arc::clone(&clock), Arc::clone(&random));
+    let world = crate::World { store, clock, random };
+    base::block_on(async {
+        let steps = Steps(0.into());
+        crate::dump::load(&world, "v", &mut &*stream, &steps).await.ok()?;
+        let volume = crate::Volume::open(&world, "v").await.ok();
+        let options = crate::SessionOptions::default();
+        let session = match &volume {
+            Some(volume) => crate::Session::start(volume, options).await.ok(),
+            None => None,
+        };
+        let mut out = Vec::new();
+        let dumped = match &session {
+            Some(session) => crate::dump::dump(session, &mut out, &crate::NoProgress).await.is_ok(),
+            None => false,
+        };
+        assert!(dumped, "what was loaded can be dumped");
+        Some(out)
+    })
+}

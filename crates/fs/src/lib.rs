@@ -13,6 +13,8 @@
 mod access;
 pub mod acl;
 pub mod blob;
+mod check;
+pub mod dump;
 mod error;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
@@ -27,16 +29,21 @@ mod job;
 )]
 pub mod model;
 pub mod op;
+mod progress;
 mod reply;
+mod report;
 pub mod schema;
 mod session;
 mod tx;
 pub mod types;
 mod volume;
 
+pub use check::{Check, CheckReport, FINDING_KINDS, FINDINGS_MAX, Finding};
 pub use error::{Error, Kind, Result};
-pub use session::{
-    Atime, Maintained, Observer, OpKind, Session, SessionCounts, SessionOptions, Sharing,
+pub use progress::{NoProgress, Progress};
+pub use report::{
+    Collected, DataForm, Extent, Info, LeaseInfo, SessionInfo, Summary, Walk,
 };
+pub use session::{Atime, Maintained, Observer, OpKind, Session, SessionCounts, SessionOptions, Sharing};
 pub use types::*;
-pub use volume::{FormatOptions, Volume, World};
+pub use volume::{FormatOptions, Volume, VolumeChanges, World};

@@ -1,4 +1,7 @@
-//! A volume: one filesystem inside a store. Making one, and finding it again.
+//! A volume: one filesystem inside a store. Making one, finding it again, changing its options, and
+//! removing it.
+
+mod destroy;
 
 use crate::blob::block::Codec;
 use crate::error::{Error, Kind, Result, corrupt, exists, invalid, not_found, too_long};
@@ -76,6 +79,17 @@ impl Default for FormatOptions {
             mode: 0o755,
         }
     }
+}
+
+/// What to change of a volume's options; `None` leaves one as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct VolumeChanges {
+    /// Bytes that data may take; 0 for no bound. What is there already stays, also above it.
+    pub capacity_bytes: Option<u64>,
+    /// Inodes that there may be; 0 for no bound. Those that are there stay, also above it.
+    pub inodes_max: Option<u64>,
+    /// How new blocks are compressed. Old ones stay as they are.
+    pub codec: Option<Codec>,
 }
 
 /// Room that a block's header and parity's list of members need in a value.
@@ -165,35 +179,11 @@ impl Volume {
         let found = world
             .store
             .transact_send(Durability::Process, |mut txn, _| async move {
-                let Some(found) = txn.get(name_key, Read::Snapshot).await? else {
-                    return Err(not_found("there is no volume of this name in the store"));
-                };
-                let number = decode_number(name_key, &found)?;
-                let key = Keys::new(number).volume();
-                let Some(record) = txn.get(&key, Read::Snapshot).await? else {
-                    return Err(corrupt("the volume's record is missing"));
-                };
-                let record = VolumeRecord::decode(&key, &record).map_err(|damage| match damage {
-                    VolumeDamage::Damaged => corrupt("the volume's record is damaged"),
-                    VolumeDamage::Newer(version) => Error::new(
-                        Kind::Format,
-                        format!(
-                            "the volume has format {version}, which this program does not know: use a newer one"
-                        ),
-                    ),
-                })?;
-                Ok((txn, (number, record)))
+                let found = find(&mut txn, name_key).await?;
+                Ok::<_, Error>((txn, found))
             })
             .await?;
         let (number, record) = found.value;
-        if record.features_refuse & !KNOWN_FEATURES != 0
-            || record.features_read_only & !KNOWN_FEATURES != 0
-        {
-            return Err(Error::new(
-                Kind::Format,
-                "the volume uses features that this program does not know: use a newer one",
-            ));
-        }
         check_sizes(&record, &world.store)?;
         Ok(Self {
             world: world.clone(),
@@ -201,6 +191,25 @@ impl Volume {
             record: Arc::new(record),
             name: name.into(),
         })
+    }
+
+    /// Changes options of a volume. Sessions that have begun go on with what it said then.
+    pub async fn set_options(world: &World, name: &str, changes: &VolumeChanges) -> Result<Volume> {
+        check_name(name)?;
+        let name_key = &volume_name(name.as_bytes());
+        world
+            .store
+            .transact_send(Durability::Synced, |mut txn, _| async move {
+                let (number, mut record) = find(&mut txn, name_key).await?;
+                record.capacity_bytes = changes.capacity_bytes.unwrap_or(record.capacity_bytes);
+                record.inodes_max = changes.inodes_max.unwrap_or(record.inodes_max);
+                record.codec = changes.codec.unwrap_or(record.codec);
+                let key = Keys::new(number).volume();
+                txn.put(&key, record.encode(&key))?;
+                Ok::<_, Error>((txn, ()))
+            })
+            .await?;
+        Self::open(world, name).await
     }
 
     /// The names of a store's volumes.
@@ -252,6 +261,43 @@ impl Volume {
     }
 }
 
+/// A volume's number and its record, when this program can use it.
+async fn find(txn: &mut kv::Txn, name_key: &kv::Key) -> Result<(u16, VolumeRecord)> {
+    let found = txn.get(name_key, Read::Serializable).await?.ok_or_else(no_such_volume)?;
+    let number = decode_number(name_key, &found)?;
+    let key = Keys::new(number).volume();
+    let Some(record) = txn.get(&key, Read::Serializable).await? else {
+        return Err(corrupt("the volume's record is missing"));
+    };
+    let record = VolumeRecord::decode(&key, &record).map_err(|damage| match damage {
+        VolumeDamage::Damaged => corrupt("the volume's record is damaged"),
+        VolumeDamage::Newer(version) => Error::new(
+            Kind::Format,
+            format!(
+                "the volume has format {version}, which this program does not know: use a newer one"
+            ),
+        ),
+    })?;
+    if record.features_refuse & destroy::BEING_DESTROYED != 0 {
+        return Err(Error::new(
+            Kind::Format,
+            "the volume is not whole: it is being destroyed or loaded, or was until that program ended; \
+             destroy it to remove what is left",
+        ));
+    }
+    if (record.features_refuse | record.features_read_only) & !KNOWN_FEATURES != 0 {
+        return Err(Error::new(
+            Kind::Format,
+            "the volume uses features that this program does not know: use a newer one",
+        ));
+    }
+    Ok((number, record))
+}
+
+fn no_such_volume() -> Error {
+    not_found("there is no volume of this name in the store")
+}
+
 fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.bytes().any(|byte| byte == 0 || byte == b'/' || byte < 0x20) {
         return Err(invalid(
@@ -298,7 +344,7 @@ pub(crate) fn decode_number(key: &[u8], record: &[u8]) -> Result<u16> {
     read().ok_or_else(|| corrupt("the record of the volume's name is damaged"))
 }
 
-/// The first number above those that are taken.
+/// The first number above those that are taken under which nothing is left.
 async fn free_number(txn: &mut kv::Txn) -> Result<u16> {
     let mut highest = 0;
     let mut next = Some(Query::new(volume_names()));
@@ -309,8 +355,11 @@ async fn free_number(txn: &mut kv::Txn) -> Result<u16> {
         }
         next = if page.more { query.behind(&page) } else { None };
     }
-    if highest >= VOLUMES_MAX {
-        return Err(Error::new(Kind::NoSpace, "the store has as many volumes as it can have"));
+    for number in highest + 1..=VOLUMES_MAX {
+        let query = Query::new(Keys::new(number).all()).limit(1);
+        if txn.range(&query, Read::Serializable).await?.is_empty() {
+            return Ok(number);
+        }
     }
-    Ok(highest + 1)
+    Err(Error::new(Kind::NoSpace, "the store has as many volumes as it can have"))
 }

@@ -1,0 +1,360 @@
+//! Inodes with what is kept beside them, and garbage.
+
+use super::finding::{
+    ACL_FLAG, BLOB_DROPPED, BLOB_SHARED, GARBAGE_WITH_LINKS, GARBAGE_WITHOUT_INODE, HELD_MISSING,
+    INLINE_SIZE, INODE_FIELDS, INODE_NUMBER, INODE_WITHOUT_GARBAGE, LEASE_LEFTOVER, LOCK_LEFTOVER,
+    ORPHAN_PART, ROOT_DIRECTORY, SIDE, TRIM, XATTR_FLAG,
+};
+use super::scan::{Cursor, Scan};
+use super::table::{Row, flag};
+use crate::access::{ACCESS_ACL, DEFAULT_ACL};
+use crate::acl::Acl;
+use crate::error::Result;
+use crate::op::xattr;
+use crate::schema::{Family, Form, Inode, Job, Parsed, decode_locks};
+use crate::tx::inline_space;
+use crate::types::{FileType, Ino, ROOT};
+use crate::volume::FIRST_INODE;
+
+/// Numbers from here on may have been drawn at random; those below were given out in sequence.
+const RANDOM_FROM: u64 = 1 << 32;
+
+/// An inode, while what is beside it is read.
+struct Current {
+    ino: Ino,
+    /// Missing when only something beside it is there, or when it is damaged.
+    inode: Option<Inode>,
+    damaged: bool,
+    xattrs: bool,
+    access_acl: bool,
+    default_acl: bool,
+    changed: bool,
+    subdirs: Option<u64>,
+    blocks: Option<u64>,
+}
+
+impl Current {
+    fn new(ino: Ino) -> Self {
+        Self {
+            ino,
+            inode: None,
+            damaged: false,
+            xattrs: false,
+            access_acl: false,
+            default_acl: false,
+            changed: false,
+            subdirs: None,
+            blocks: None,
+        }
+    }
+
+    fn is_missing(&self) -> bool {
+        self.inode.is_none() && !self.damaged
+    }
+}
+
+/// Reads all inodes into the table.
+pub(super) async fn inodes(scan: &mut Scan<'_>) -> Result<()> {
+    let mut cursor = scan.family(Family::Inode);
+    let mut garbage = scan.family(Family::Garbage);
+    let mut at: Option<Current> = None;
+    while cursor.fill(scan).await? {
+        let Some((key, value)) = cursor.head() else { break };
+        let Some(parsed) = scan.keys.parse(key) else {
+            scan.unknown(key);
+            cursor.advance();
+            continue;
+        };
+        let Some(ino) = ino_of(&parsed) else {
+            cursor.advance();
+            continue;
+        };
+        if at.as_ref().is_some_and(|current| current.ino != ino)
+            && let Some(current) = at.take()
+        {
+            finish(scan, &mut garbage, current).await?;
+        }
+        let current = at.get_or_insert_with(|| Current::new(ino));
+        if let Parsed::Inode { .. } = parsed {
+            current.inode = Inode::decode(key, ino, value);
+            if current.inode.is_none() {
+                current.damaged = true;
+                scan.damaged(key);
+            }
+        } else {
+            beside(scan, current, parsed, key, value).await?;
+        }
+        cursor.advance();
+    }
+    if let Some(current) = at {
+        finish(scan, &mut garbage, current).await?;
+    }
+    garbage_before(scan, &mut garbage, None).await?;
+    if scan.table.find(ROOT).is_none() {
+        let key = scan.keys.inode(ROOT);
+        scan.found(ROOT_DIRECTORY, &key, "the root is missing");
+    }
+    Ok(())
+}
+
+fn ino_of(parsed: &Parsed) -> Option<Ino> {
+    match parsed {
+        Parsed::Inode { ino }
+        | Parsed::Lock { ino, .. }
+        | Parsed::Lease { ino, .. }
+        | Parsed::Xattr { ino, .. }
+        | Parsed::Changed { ino }
+        | Parsed::Subdirs { ino }
+        | Parsed::Blocks { ino }
+        | Parsed::Conflict { ino, .. } => Some(*ino),
+        _ => None,
+    }
+}
+
+async fn beside(
+    scan: &mut Scan<'_>,
+    current: &mut Current,
+    parsed: Parsed,
+    key: &[u8],
+    value: &[u8],
+) -> Result<()> {
+    if let Parsed::Conflict { .. } = parsed {
+        scan.unknown(key);
+        return Ok(());
+    }
+    if current.is_missing() {
+        scan.found(ORPHAN_PART, key, "the inode is not there");
+    }
+    match parsed {
+        Parsed::Xattr { name, .. } => {
+            current.xattrs = true;
+            let list = name == ACCESS_ACL || name == DEFAULT_ACL;
+            current.access_acl |= name == ACCESS_ACL;
+            current.default_acl |= name == DEFAULT_ACL;
+            let sound = xattr::decode(key, value)
+                .is_some_and(|value| !list || matches!(Acl::parse(&value), Ok(Some(_))));
+            if !sound {
+                scan.damaged(key);
+            }
+        }
+        Parsed::Changed { .. } => {
+            scan.plain(key, value);
+            current.changed = true;
+        }
+        Parsed::Subdirs { .. } => current.subdirs = scan.plain(key, value),
+        Parsed::Blocks { .. } => current.blocks = scan.plain(key, value),
+        Parsed::Lease { ino, session } => {
+            scan.plain(key, value);
+            holds(scan, LEASE_LEFTOVER, key, ino, session).await?;
+        }
+        Parsed::Lock { ino, session, .. } => {
+            if decode_locks(key, value).is_none_or(|locks| locks.is_empty()) {
+                scan.damaged(key);
+            }
+            holds(scan, LOCK_LEFTOVER, key, ino, session).await?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A lease or a lock: its session is known, and lists it.
+async fn holds(
+    scan: &mut Scan<'_>,
+    leftover: &'static str,
+    key: &[u8],
+    ino: Ino,
+    session: u64,
+) -> Result<()> {
+    if !scan.is_known(session) {
+        scan.found(leftover, key, "the session is gone, and no job reaps it");
+    } else if scan.get(&scan.keys.held(session, ino)).await?.is_none() {
+        scan.found(HELD_MISSING, key, "is not on the list of what the session holds");
+    }
+    Ok(())
+}
+
+/// Notes garbage before an inode, and whether that one is garbage.
+async fn garbage_before(
+    scan: &mut Scan<'_>,
+    garbage: &mut Cursor,
+    ino: Option<Ino>,
+) -> Result<bool> {
+    while garbage.fill(scan).await? {
+        let Some((key, value)) = garbage.head() else { break };
+        match scan.keys.parse(key) {
+            Some(Parsed::Garbage { ino: here }) => {
+                if ino.is_some_and(|ino| here > ino) {
+                    return Ok(false);
+                }
+                if value != b"l" && value != b"n" {
+                    scan.damaged(key);
+                }
+                if ino == Some(here) {
+                    garbage.advance();
+                    return Ok(true);
+                }
+                scan.found(GARBAGE_WITHOUT_INODE, key, "the inode is not there");
+            }
+            _ => scan.unknown(key),
+        }
+        garbage.advance();
+    }
+    Ok(false)
+}
+
+/// Looks at an inode of which everything was read, and adds its row.
+async fn finish(scan: &mut Scan<'_>, garbage: &mut Cursor, current: Current) -> Result<()> {
+    let ino = current.ino;
+    if current.is_missing() {
+        return Ok(());
+    }
+    let is_garbage = garbage_before(scan, garbage, Some(ino)).await?;
+    let Some(inode) = &current.inode else {
+        scan.table.rows.push(Row::damaged(ino));
+        scan.bytes_unsure = true;
+        return Ok(());
+    };
+    let key = scan.keys.inode(ino);
+    let key = &key[..];
+    match (inode.nlink, is_garbage) {
+        (0, false) => scan.found(INODE_WITHOUT_GARBAGE, key, "has no names"),
+        (1.., true) => {
+            scan.found(GARBAGE_WITH_LINKS, key, format!("has {} names", inode.nlink));
+        }
+        _ => {}
+    }
+    attributes(scan, key, inode, &current);
+    fields(scan, key, inode);
+    if ino == ROOT && !(inode.is_dir() && inode.parent == ROOT && inode.nlink == 1) {
+        scan.found(ROOT_DIRECTORY, key, "is no directory that is in itself");
+    }
+    for number in [ino, inode.blob] {
+        if (FIRST_INODE..RANDOM_FROM).contains(&number) && number >= scan.next_inode {
+            let next = scan.next_inode;
+            let what = format!("uses {number}, and the next number to give out is {next}");
+            scan.found(INODE_NUMBER, key, what);
+            break;
+        }
+    }
+    if inode.trim != 0 {
+        let job = scan.job(inode.trim).await?;
+        let right = matches!(job, Some(Job::Trim { ino: of, next })
+            if of == ino && next >= inode.trim_from);
+        if !right {
+            scan.found(TRIM, key, format!("waits for job {}, which is no such one", inode.trim));
+        }
+    }
+    add_row(scan, ino, inode, &current);
+    Ok(())
+}
+
+/// Flags and numbers beside the record.
+fn attributes(scan: &mut Scan<'_>, key: &[u8], inode: &Inode, current: &Current) {
+    if current.xattrs && !inode.xattrs {
+        scan.found(XATTR_FLAG, key, "has extended attributes, and says that it has none");
+    }
+    for (name, says, has) in [
+        ("an access list", inode.access_acl, current.access_acl),
+        ("a default list", inode.default_acl, current.default_acl),
+    ] {
+        if says != has {
+            let word = if says { "says that it has" } else { "says that it does not have" };
+            scan.found(ACL_FLAG, key, format!("{word} {name}"));
+        }
+    }
+    let mapped = inode.is_file() && inode.form == Form::Mapped;
+    for (what, there, allowed) in [
+        ("when its contents changed", current.changed, inode.is_dir() || mapped),
+        ("a count of directories", current.subdirs.is_some(), inode.is_dir()),
+        ("a count of bytes", current.blocks.is_some(), mapped),
+    ] {
+        if there && !allowed {
+            scan.found(SIDE, key, format!("has {what} beside it"));
+        }
+    }
+}
+
+/// What the record says, by itself.
+fn fields(scan: &mut Scan<'_>, key: &[u8], inode: &Inode) {
+    let link = inode.file_type() == FileType::Symlink;
+    let wrong = if inode.is_dir() && inode.nlink > 1 {
+        Some("is a directory with several names")
+    } else if !inode.is_file() && (inode.form == Form::Mapped || inode.inline_len > 0) {
+        Some("is no file, and has bytes")
+    } else if link && (inode.target.is_empty() || inode.size != inode.target.len() as u64) {
+        Some("is a symbolic link without a target, or with another size")
+    } else if !link && !inode.target.is_empty() {
+        Some("has a target, and is no symbolic link")
+    } else if inode.slot != 0 {
+        Some("has its bytes in a home that there is not")
+    } else if inode.form == Form::Mapped && inode.inline_len > 0 {
+        Some("has chunks and inline bytes")
+    } else {
+        None
+    };
+    if let Some(wrong) = wrong {
+        scan.found(INODE_FIELDS, key, wrong);
+    }
+    let max = scan.volume.record().inline_bytes_max;
+    if inode.inline_len > max || u64::from(inode.inline_len) > inode.size {
+        let (len, size) = (inode.inline_len, inode.size);
+        let what = format!("has {len} inline bytes, of a size of {size} and at most {max}");
+        scan.found(INLINE_SIZE, key, what);
+    }
+}
+
+fn add_row(scan: &mut Scan<'_>, ino: Ino, inode: &Inode, current: &Current) {
+    let mut row = Row::new(ino, inode.file_type());
+    row.left = inode.nlink;
+    if inode.nlink == 0 {
+        row.flags |= flag::NAMELESS;
+    }
+    scan.report.bytes += inline_space(inode.inline_len) as u64;
+    if inode.is_dir() {
+        row.value = inode.parent;
+        row.left = u32::try_from(current.subdirs.unwrap_or(0)).unwrap_or(u32::MAX);
+    } else if inode.is_file() {
+        if inode.blob != ino {
+            row.flags |= flag::MOVED;
+            scan.table.moved.push((inode.blob, ino));
+        }
+        if inode.form == Form::Mapped {
+            row.flags |= flag::MAPPED;
+            row.value = current.blocks.unwrap_or(0);
+        } else if inode.inline_len > 0 {
+            row.flags |= flag::INLINE;
+            row.value = inode.inline_len.into();
+        }
+    }
+    scan.table.rows.push(row);
+}
+
+/// Each blob has one inode, and none that a job removes.
+pub(super) fn blobs(scan: &mut Scan<'_>) {
+    scan.table.moved.sort_unstable();
+    let mut shared: Vec<(u64, Ino)> = Vec::new();
+    let moved = &scan.table.moved;
+    for (at, (blob, ino)) in moved.iter().enumerate() {
+        let own =
+            scan.table.find(*blob).and_then(|at| scan.table.row(at)).is_some_and(|row| {
+                !row.has(flag::MOVED) && row.file_type() == Some(FileType::File)
+            });
+        let before = at.checked_sub(1).and_then(|at| moved.get(at));
+        if own || before.is_some_and(|(other, _)| other == blob) {
+            shared.push((*blob, *ino));
+        }
+    }
+    for (blob, ino) in shared {
+        let key = scan.keys.inode(ino);
+        scan.found(BLOB_SHARED, &key, format!("another inode has blob {blob} too"));
+    }
+    for blob in std::mem::take(&mut scan.dropped) {
+        let owner = scan.table.owner(blob).and_then(|at| scan.table.row(at)).copied();
+        if let Some(row) = owner.filter(|row| row.has(flag::MAPPED | flag::INLINE)) {
+            let key = scan.keys.inode(row.ino);
+            scan.found(BLOB_DROPPED, &key, format!("a job is to remove its blob {blob}"));
+        }
+        scan.dropped.insert(blob);
+    }
+}
