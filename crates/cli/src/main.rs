@@ -3,4 +3,6 @@
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    cli::run(std::env::args_os().collect())
+}

@@ -1,0 +1,45 @@
+//! Symbolic links.
+
+use super::Scene;
+use crate::bench::error::Error;
+use crate::bench::names::{self, Folder};
+use crate::bench::stage::Stage;
+use crate::bench::work::Work;
+
+pub(super) const SCENE: Scene =
+    Scene { name: "links", works: &[Work::Symlink, Work::Readlink], play };
+
+fn play(stage: &mut Stage<'_>) -> Result<(), Error> {
+    let folder = Folder::make(stage.dir.join("links"))?;
+    let links = names::list("link", stage.scale.files);
+    let targets = names::list("../some/where/else", stage.scale.files);
+    let made = stage.timed(Work::Symlink, |step| {
+        step.each(links.len() as u64, |index| {
+            let index = index as usize;
+            step.ok(rustix::fs::symlinkat(&targets[index], folder.fd(), &links[index]))
+        })
+    })?;
+    folder.expect(made)?;
+    if !stage.wants(Work::Readlink) {
+        return Ok(());
+    }
+    stage.timed(Work::Readlink, |step| {
+        let mut room = Vec::with_capacity(256);
+        step.repeat(|index| {
+            let index = (index % made) as usize;
+            let found = step.ok(rustix::fs::readlinkat(
+                folder.fd(),
+                &links[index],
+                std::mem::take(&mut room),
+            ))?;
+            if found != targets[index] {
+                let what =
+                    format!("{:?} points to {found:?}, not to {:?}", links[index], targets[index]);
+                return Err(Error::wrong(folder.path(), what));
+            }
+            room = found.into_bytes();
+            Ok(())
+        })
+    })?;
+    Ok(())
+}

@@ -1,0 +1,372 @@
+//! The daemon of a store: mounts volumes of it, answers commands, and ends when its last mount is gone
+//! or when it is told to.
+
+use crate::control::protocol::{FormatRequest, MountRequest, Request};
+use crate::control::server::{Handler, Server};
+use crate::error::{CliError, Failure, Result};
+use crate::opened::{Mounted, OpenStore};
+use crate::store::unescape_path;
+use crate::watchdog::Watchdog;
+use crate::work::{self, Asker};
+use base::exec::block_on;
+use fs::{Atime, Volume};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long programs that use a mount have after the first signal.
+const GRACE: Duration = Duration::from_secs(10);
+/// How often those who wait for an unmount are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What became of a mount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountReply {
+    /// Where the volume is mounted.
+    pub mountpoint: String,
+    /// The store.
+    pub store: String,
+    /// Its directory.
+    pub store_path: String,
+    /// The volume.
+    pub volume: String,
+    /// The process that serves it.
+    pub pid: u32,
+    /// The store was made just now.
+    pub store_is_new: bool,
+    /// The volume was made just now.
+    pub volume_is_new: bool,
+    /// A daemon that was there already has taken it on.
+    pub joined: bool,
+}
+
+/// What the daemon's main thread waits for.
+enum Event {
+    Signal(i32),
+    Unmounted,
+}
+
+/// How far a daemon is in its life.
+#[derive(Debug, Default)]
+struct Life {
+    mounting: usize,
+    ending: bool,
+}
+
+/// A daemon.
+pub struct Daemon {
+    store: Arc<OpenStore>,
+    watchdog: Mutex<Option<Watchdog>>,
+    life: Mutex<Life>,
+    /// Told whenever a mount is gone.
+    changed: Condvar,
+    events: Mutex<Sender<Event>>,
+}
+
+impl Daemon {
+    /// Mounts a volume of an open store and serves it until it is unmounted or a signal comes. `ready` is
+    /// called when programs can use the mount.
+    pub fn run(
+        store: Arc<OpenStore>,
+        first: &MountRequest,
+        ready: impl FnOnce(&MountReply) -> Result<()>,
+    ) -> Result<()> {
+        let (sender, events) = channel();
+        listen_to_signals(sender.clone())?;
+        let watchdog = Watchdog::start();
+        if let Err(error) = &watchdog {
+            tracing::warn!(%error, "no watchdog: if this daemon is killed, its mount stays behind");
+        }
+        let daemon = Arc::new(Self {
+            store,
+            watchdog: Mutex::new(watchdog.ok()),
+            life: Mutex::default(),
+            changed: Condvar::new(),
+            events: Mutex::new(sender),
+        });
+        let server = daemon.mount(first).and_then(|reply| {
+            let desk = Arc::new(Desk(Arc::clone(&daemon)));
+            let server = Server::start(daemon.store.dir(), desk)?;
+            ready(&reply)?;
+            tracing::info!(
+                store = reply.store,
+                volume = reply.volume,
+                mountpoint = reply.mountpoint,
+                "mounted"
+            );
+            Ok(server)
+        });
+        let outcome = match server {
+            Ok(server) => {
+                // Nobody but systemd wants to know, and it may not be there.
+                let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+                daemon.wait(&events);
+                let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+                server.end();
+                Ok(())
+            }
+            Err(error) => {
+                daemon.unmount_all();
+                Err(error)
+            }
+        };
+        let closed = daemon.store.close();
+        let watchdog = lock(&daemon.watchdog).take();
+        if let Some(watchdog) = watchdog {
+            watchdog.end();
+        }
+        tracing::info!("ended");
+        outcome.and(closed)
+    }
+
+    /// Waits until there is no reason to stay.
+    fn wait(&self, events: &Receiver<Event>) {
+        loop {
+            match events.recv() {
+                Ok(Event::Unmounted) if self.is_over() => return,
+                Ok(Event::Unmounted) => {}
+                Ok(Event::Signal(signal)) => {
+                    tracing::info!(signal, "told to end");
+                    return self.leave(events);
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Unmounts everything, and gives programs that hold on to it some time.
+    fn leave(&self, events: &Receiver<Event>) {
+        lock(&self.life).ending = true;
+        self.unmount_all();
+        let deadline = Instant::now() + GRACE;
+        while !self.store.mounts().is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match events.recv_timeout(left) {
+                Ok(Event::Unmounted) => {}
+                Ok(Event::Signal(_)) => {
+                    tracing::warn!("told again: programs that use the mount lose it now");
+                    return;
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    tracing::warn!("programs still use the mount, and lose it now");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn unmount_all(&self) {
+        for (volume, mounted) in self.store.mounts() {
+            let place = mounted.mount.mountpoint().display();
+            let Err(error) = mounted.mount.unmount(false) else { continue };
+            if !mounted.mount.is_mounted() {
+                continue;
+            }
+            tracing::warn!(volume, %place, %error, "in use: taken out of the tree, programs may finish");
+            if let Err(error) = mounted.mount.unmount(true) {
+                tracing::error!(volume, %place, %error, "cannot unmount");
+            }
+        }
+    }
+
+    /// Whether nothing is mounted and nothing will be.
+    fn is_over(&self) -> bool {
+        let mut life = lock(&self.life);
+        life.ending |= life.mounting == 0 && self.store.mounts().is_empty();
+        life.ending
+    }
+
+    /// Mounts a volume; makes it when the store has none of this name.
+    fn mount(self: &Arc<Self>, asked: &MountRequest) -> Result<MountReply> {
+        {
+            let mut life = lock(&self.life);
+            if life.ending {
+                return Err(
+                    CliError::in_use("the daemon of this store ends just now").hint("try again")
+                );
+            }
+            life.mounting += 1;
+        }
+        let done = self.mount_now(asked);
+        lock(&self.life).mounting -= 1;
+        if done.is_err() {
+            self.tell(Event::Unmounted);
+        }
+        done
+    }
+
+    fn mount_now(self: &Arc<Self>, asked: &MountRequest) -> Result<MountReply> {
+        let volume = asked.volume.as_str();
+        if let Some(mounted) = self.store.mount_of(volume) {
+            let place = mounted.mount.mountpoint().display();
+            let words = format!("volume \"{volume}\" is mounted already, at {place}");
+            return Err(CliError::in_use(words)
+                .hint(format!("use it there, or unmount it: seamount umount {place}")));
+        }
+        let mountpoint = unescape_path(&asked.mountpoint)
+            .filter(|path| path.is_absolute())
+            .ok_or_else(|| CliError::usage("the mountpoint is not an absolute path"))?;
+        let volume_is_new = self.make_if_missing(asked)?;
+        let atime = match asked.atime.as_str() {
+            "strict" => Atime::Strict,
+            "off" => Atime::Off,
+            _ => Atime::Relative,
+        };
+        let used = self.store.begin_volume(volume, atime)?;
+        let source = self.store.url().with_volume(volume);
+        let options = mount_options(asked, mountpoint, source);
+        let mount = fuse::mount(used.session(), &options)?;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let mounted = Mounted {
+            mount: mount.clone(),
+            session: used.session().clone(),
+            since: i64::try_from(since).unwrap_or(i64::MAX),
+        };
+        self.store.add_mount(volume, mounted);
+        let id = lock(&self.watchdog)
+            .as_mut()
+            .and_then(|watchdog| watchdog.add(mount.mountpoint(), &options.source));
+        let (daemon, name, waited) = (Arc::clone(self), volume.to_owned(), mount.clone());
+        let waiting = std::thread::Builder::new().name("mount-wait".to_owned()).spawn(move || {
+            waited.wait();
+            if let (Some(id), Some(watchdog)) = (id, lock(&daemon.watchdog).as_mut()) {
+                watchdog.remove(id);
+            }
+            tracing::info!(volume = name, mountpoint = %waited.mountpoint().display(), "unmounted");
+            // The session ends first: who sees the mount gone may use the volume.
+            drop(used);
+            let life = lock(&daemon.life);
+            daemon.store.remove_mount(&name);
+            drop(life);
+            daemon.changed.notify_all();
+            daemon.tell(Event::Unmounted);
+        });
+        if let Err(error) = waiting {
+            self.store.remove_mount(volume);
+            let _ = mount.unmount(true);
+            return Err(CliError::io("cannot start a thread", &error));
+        }
+        Ok(MountReply {
+            mountpoint: mount.mountpoint().to_string_lossy().into_owned(),
+            store: self.store.url().to_string(),
+            store_path: self.store.url().dir().to_string_lossy().into_owned(),
+            volume: volume.to_owned(),
+            pid: std::process::id(),
+            store_is_new: self.store.is_new && volume_is_new,
+            volume_is_new,
+            joined: false,
+        })
+    }
+
+    fn make_if_missing(&self, asked: &MountRequest) -> Result<bool> {
+        let world = self.store.world();
+        let names = block_on(Volume::list(world))
+            .map_err(|error| CliError::from(error).about(self.store.url().dir().display()))?;
+        if names.contains(&asked.volume) {
+            return Ok(false);
+        }
+        let how =
+            FormatRequest { uid: asked.uid, gid: asked.gid, mode: 0o755, ..Default::default() };
+        let options = work::format_options(&how)?;
+        block_on(Volume::format(world, &asked.volume, &options)).map_err(|error| {
+            CliError::from(error).about(format!("cannot make volume \"{}\"", asked.volume))
+        })?;
+        Ok(true)
+    }
+
+    /// Waits until a volume is not mounted. `None` when that was the last one: the end of the daemon is
+    /// the answer then.
+    fn wait_for(&self, volume: &str, asker: &dyn Asker) -> Option<Result<Value>> {
+        let mut life = lock(&self.life);
+        while self.store.mount_of(volume).is_some() && !life.ending {
+            let waited = self.changed.wait_timeout(life, LOOK_EVERY);
+            life = waited.unwrap_or_else(PoisonError::into_inner).0;
+            // Whoever asked may be gone, and must not take up a place for ever.
+            asker.advance(0, None);
+            if !asker.goes_on() && !life.ending {
+                return None;
+            }
+        }
+        if !life.ending && (life.mounting > 0 || !self.store.mounts().is_empty()) {
+            return Some(Ok(Value::Null));
+        }
+        drop(life);
+        // The process ends soon, and with it the connection. Should a new mount come first, that is
+        // an answer too.
+        loop {
+            std::thread::sleep(LOOK_EVERY);
+            if !lock(&self.life).ending && !self.store.mounts().is_empty() {
+                return Some(Ok(Value::Null));
+            }
+        }
+    }
+
+    fn tell(&self, event: Event) {
+        // Nobody listens any more when the daemon ends.
+        let _ = lock(&self.events).send(event);
+    }
+}
+
+/// Where commands come in.
+struct Desk(Arc<Daemon>);
+
+impl Handler for Desk {
+    fn answer(&self, request: &Request, asker: &dyn Asker) -> Option<Result<Value>> {
+        let daemon = &self.0;
+        let is_ending = || lock(&daemon.life).ending;
+        match request {
+            Request::Wait { volume } => daemon.wait_for(volume, asker),
+            _ if is_ending() => None,
+            Request::Mount(asked) => {
+                let mounted = daemon.mount(asked);
+                if mounted.is_err() && is_ending() {
+                    return None;
+                }
+                Some(mounted.and_then(|reply| {
+                    tracing::info!(volume = reply.volume, mountpoint = reply.mountpoint, "mounted");
+                    let reply = MountReply { joined: true, ..reply };
+                    serde_json::to_value(reply)
+                        .map_err(|error| CliError::new(Failure::Failed, error.to_string()))
+                }))
+            }
+            request => Some(work::run(&daemon.store, request, asker)),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn mount_options(asked: &MountRequest, mountpoint: PathBuf, source: String) -> fuse::MountOptions {
+    let mut options = fuse::MountOptions::new(mountpoint, source);
+    options.read_only = asked.read_only;
+    options.allow_other = asked.allow_other.unwrap_or(options.allow_other);
+    options.suid = asked.suid.unwrap_or(options.suid);
+    options.dev = asked.dev.unwrap_or(options.dev);
+    options.exec = asked.exec.unwrap_or(options.exec);
+    options.threads = asked.threads;
+    options.attr_ttl = asked.attr_ttl_ms.map(Duration::from_millis);
+    options.entry_ttl = asked.entry_ttl_ms.map(Duration::from_millis);
+    options.negative_ttl = asked.negative_ttl_ms.map(Duration::from_millis);
+    options
+}
+
+fn listen_to_signals(events: Sender<Event>) -> Result<()> {
+    let failed = |error| CliError::io("cannot listen to signals", &error);
+    let mut signals =
+        signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(failed)?;
+    let body = move || {
+        for signal in signals.forever() {
+            if events.send(Event::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(body).map_err(failed)?;
+    Ok(())
+}

@@ -1,0 +1,387 @@
+//! A store that this process has open: its engine, the sessions that it has in the store's volumes, and
+//! what it has mounted.
+
+use crate::error::{CliError, Failure, Result};
+use crate::store::{Found, StoreUrl};
+use base::exec::block_on;
+use base::sync::Mutex;
+use base::{OsRandom, SystemClock, SystemDisk, SystemThreads};
+use fs::{Atime, Session, SessionOptions, Volume, World};
+use rustix::fs::{Mode, OFlags};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::sync::Arc;
+
+/// An open store.
+#[derive(Debug)]
+pub struct OpenStore {
+    url: StoreUrl,
+    /// The store's directory: names in it are reached through this, whatever its path becomes.
+    dir: OwnedFd,
+    engine: kv_local::Local,
+    world: World,
+    /// Whether it was made just now.
+    pub is_new: bool,
+    volumes: Mutex<BTreeMap<String, Slot>>,
+    mounts: Mutex<BTreeMap<String, Mounted>>,
+}
+
+/// A volume that is in use.
+#[derive(Debug)]
+enum Slot {
+    /// With a session that several may share.
+    Shared { session: Session, users: usize },
+    /// By one who can share it with nobody.
+    Alone,
+}
+
+/// A volume that is mounted.
+#[derive(Debug, Clone)]
+pub struct Mounted {
+    /// The mount.
+    pub mount: fuse::Mount,
+    /// Its session.
+    pub session: Session,
+    /// When it was mounted, in seconds since 1970.
+    pub since: i64,
+}
+
+/// What came of trying to open a store.
+#[derive(Debug)]
+pub enum Opening {
+    /// It is open.
+    Opened(Arc<OpenStore>),
+    /// Another process has it; in words.
+    InUse(CliError),
+}
+
+impl OpenStore {
+    /// Opens a store; makes it when `may_make` and there is none.
+    pub fn open(url: &StoreUrl, memory_bytes: Option<u64>, may_make: bool) -> Result<Opening> {
+        let is_new = match url.inspect()? {
+            Found::Store => false,
+            Found::SomethingElse(what) => return Err(url.something_else(&what)),
+            Found::Missing | Found::Empty if !may_make => {
+                url.must_exist()?;
+                false
+            }
+            Found::Missing | Found::Empty => true,
+        };
+        let place = url.dir().display();
+        if is_new {
+            make_dir(url)?;
+        }
+        let dir = rustix::fs::open(
+            url.dir(),
+            OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(|errno| CliError::io(format!("cannot open {place}"), &errno.into()))?;
+        let disk = SystemDisk::open(url.dir())
+            .map_err(|error| CliError::io(format!("cannot open {place}"), &error))?;
+        let mut options = kv_local::Options::default();
+        if let Some(bytes) = memory_bytes {
+            options.memory_bytes = usize::try_from(bytes).unwrap_or(options.memory_bytes);
+        }
+        let opened =
+            kv_local::Local::open(Arc::new(disk), Some(&SystemThreads), &OsRandom::new(), options);
+        let engine =
+            match opened {
+                Ok(engine) => engine,
+                Err(error) => {
+                    let error = CliError::from(error).about(place);
+                    return match error.kind {
+                        Failure::InUse => Ok(Opening::InUse(error)),
+                        Failure::NoPermission => Err(error
+                            .hint("the store belongs to another user: become that user, or root")),
+                        _ => Err(error),
+                    };
+                }
+            };
+        let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(OsRandom::new()));
+        let store = kv::Store::new(Arc::new(engine.clone()), clock.clone(), random.clone());
+        Ok(Opening::Opened(Arc::new(Self {
+            url: url.clone(),
+            dir,
+            engine,
+            world: World { store, clock, random },
+            is_new,
+            volumes: Mutex::default(),
+            mounts: Mutex::default(),
+        })))
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> &StoreUrl {
+        &self.url
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &OwnedFd {
+        &self.dir
+    }
+
+    /// What the core needs.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// What the engine is made of now.
+    pub fn engine_stats(&self) -> kv_local::Stats {
+        self.engine.stats()
+    }
+
+    /// The engine's name.
+    pub fn engine_name(&self) -> &'static str {
+        self.world.store.capabilities().name
+    }
+
+    /// Uses a volume: with the session that this process has in it, or with a new one.
+    pub fn use_volume(self: &Arc<Self>, name: &str) -> Result<InUse> {
+        let mut volumes = self.volumes.lock();
+        match volumes.get_mut(name) {
+            Some(Slot::Shared { session, users }) => {
+                *users += 1;
+                Ok(self.in_use(name, session.clone()))
+            }
+            Some(Slot::Alone) => Err(self.worked_on(name)),
+            None => self.begin(&mut volumes, name, Atime::Relative),
+        }
+    }
+
+    /// Uses a volume that nobody uses: for a mount, which says how its session is to be. Others may
+    /// join it.
+    pub fn begin_volume(self: &Arc<Self>, name: &str, atime: Atime) -> Result<InUse> {
+        let mut volumes = self.volumes.lock();
+        if volumes.contains_key(name) {
+            return Err(self.worked_on(name));
+        }
+        self.begin(&mut volumes, name, atime)
+    }
+
+    fn begin(
+        self: &Arc<Self>,
+        volumes: &mut BTreeMap<String, Slot>,
+        name: &str,
+        atime: Atime,
+    ) -> Result<InUse> {
+        let session = self.start_session(name, atime)?;
+        volumes.insert(name.to_owned(), Slot::Shared { session: session.clone(), users: 1 });
+        Ok(self.in_use(name, session))
+    }
+
+    /// Runs `work` on a volume that nobody uses, and keeps others from it meanwhile.
+    pub fn alone<T>(&self, name: &str, what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let mut volumes = self.volumes.lock();
+        if let Some(mounted) = self.mounts.lock().get(name) {
+            let place = mounted.mount.mountpoint().display();
+            let words = format!("cannot {what} volume \"{name}\": it is mounted at {place}");
+            return Err(
+                CliError::in_use(words).hint(format!("unmount it first: seamount umount {place}"))
+            );
+        }
+        if volumes.contains_key(name) {
+            return Err(self.worked_on(name));
+        }
+        volumes.insert(name.to_owned(), Slot::Alone);
+        drop(volumes);
+        let done = work();
+        self.volumes.lock().remove(name);
+        done
+    }
+
+    fn worked_on(&self, name: &str) -> CliError {
+        let words = format!("volume \"{name}\" of {} is being worked on", self.url.dir().display());
+        CliError::in_use(words).hint("try again when that is done")
+    }
+
+    fn in_use(self: &Arc<Self>, name: &str, session: Session) -> InUse {
+        InUse { store: Arc::clone(self), name: name.to_owned(), session }
+    }
+
+    fn start_session(&self, name: &str, atime: Atime) -> Result<Session> {
+        let about = |error: fs::Error| {
+            let kind = error.kind();
+            let made = CliError::from(error)
+                .about(format!("volume \"{name}\" of {}", self.url.dir().display()));
+            match kind {
+                fs::Kind::NotFound => made.hint(format!(
+                    "see which there are with `seamount status {}`",
+                    self.url.dir().display()
+                )),
+                _ => made,
+            }
+        };
+        let volume = block_on(Volume::open(&self.world, name)).map_err(about)?;
+        let options = SessionOptions {
+            atime,
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            pid: std::process::id(),
+            ..SessionOptions::default()
+        };
+        let session = block_on(Session::start(&volume, options)).map_err(about)?;
+        for (thread, watch) in [("session", false), ("session-watch", true)] {
+            let session = session.clone();
+            let body = move || {
+                if watch { block_on(session.watch_self()) } else { block_on(session.run()) }
+            };
+            std::thread::Builder::new()
+                .name(thread.to_owned())
+                .spawn(body)
+                .map_err(|error| CliError::io("cannot start a thread", &error))?;
+        }
+        Ok(session)
+    }
+
+    fn leave(&self, name: &str) {
+        let mut volumes = self.volumes.lock();
+        let Some(Slot::Shared { session, users }) = volumes.get_mut(name) else { return };
+        *users -= 1;
+        if *users > 0 {
+            return;
+        }
+        let session = session.clone();
+        // The next session of this volume begins after this one's end.
+        volumes.insert(name.to_owned(), Slot::Alone);
+        drop(volumes);
+        stop(name, &session);
+        self.volumes.lock().remove(name);
+    }
+
+    /// What is mounted.
+    pub fn mounts(&self) -> Vec<(String, Mounted)> {
+        let mounts = self.mounts.lock();
+        mounts.iter().map(|(name, mounted)| (name.clone(), mounted.clone())).collect()
+    }
+
+    /// What is mounted of a volume.
+    pub fn mount_of(&self, name: &str) -> Option<Mounted> {
+        self.mounts.lock().get(name).cloned()
+    }
+
+    /// Notes a mount.
+    pub fn add_mount(&self, name: &str, mounted: Mounted) {
+        self.mounts.lock().insert(name.to_owned(), mounted);
+    }
+
+    /// Forgets a mount; returns how many are left.
+    pub fn remove_mount(&self, name: &str) -> usize {
+        let mut mounts = self.mounts.lock();
+        mounts.remove(name);
+        mounts.len()
+    }
+
+    /// Ends every session that is left and closes the engine: everything is synced.
+    pub fn close(&self) -> Result<()> {
+        let left = std::mem::take(&mut *self.volumes.lock());
+        for (name, slot) in left {
+            if let Slot::Shared { session, .. } = slot {
+                stop(&name, &session);
+            }
+        }
+        self.engine
+            .clone()
+            .close()
+            .map_err(|error| CliError::from(error).about(self.url.dir().display()))
+    }
+}
+
+fn stop(volume: &str, session: &Session) {
+    if let Err(error) = block_on(session.stop()) {
+        tracing::warn!(volume, %error, "the session did not end in good order");
+    }
+}
+
+/// A volume in use; let go when this is dropped.
+#[derive(Debug)]
+pub struct InUse {
+    store: Arc<OpenStore>,
+    name: String,
+    session: Session,
+}
+
+impl InUse {
+    /// The session.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.store.leave(&self.name);
+    }
+}
+
+/// Makes the directory of a new store, for its owner alone.
+fn make_dir(url: &StoreUrl) -> Result<()> {
+    let failed =
+        |error| CliError::io(format!("cannot make the store {}", url.dir().display()), &error);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(url.dir()).map_err(failed)?;
+    let meta = std::fs::metadata(url.dir()).map_err(failed)?;
+    let mine = meta.uid() == rustix::process::geteuid().as_raw();
+    if mine && meta.mode() & 0o077 != 0 {
+        use std::os::unix::fs::PermissionsExt;
+        let only_mine = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(url.dir(), only_mine).map_err(failed)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(dir: &std::path::Path) -> Arc<OpenStore> {
+        let url = StoreUrl::local(dir).unwrap();
+        match OpenStore::open(&url, None, true).unwrap() {
+            Opening::Opened(store) => store,
+            Opening::InUse(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn a_new_store_is_for_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("store")).unwrap();
+        let store = open(&dir.path().join("store"));
+        assert!(store.is_new);
+        let mode = std::fs::metadata(dir.path().join("store")).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        store.close().unwrap();
+        assert!(!open(&dir.path().join("store")).is_new);
+    }
+
+    #[test]
+    fn a_store_in_use_is_told_from_one_that_cannot_be_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path());
+        let url = StoreUrl::local(dir.path()).unwrap();
+        let second = OpenStore::open(&url, None, true).unwrap();
+        assert!(matches!(second, Opening::InUse(error) if error.message.contains("process")));
+        store.close().unwrap();
+        let none = StoreUrl::local(&dir.path().join("none")).unwrap();
+        assert_eq!(OpenStore::open(&none, None, false).unwrap_err().kind, Failure::NotFound);
+    }
+
+    #[test]
+    fn users_of_a_volume_share_a_session_and_the_last_one_ends_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path());
+        block_on(Volume::format(store.world(), "v", &fs::FormatOptions::default())).unwrap();
+        assert_eq!(store.use_volume("none").unwrap_err().kind, Failure::NotFound);
+        let first = store.use_volume("v").unwrap();
+        let second = store.use_volume("v").unwrap();
+        assert_eq!(first.session().id(), second.session().id());
+        assert_eq!(store.begin_volume("v", Atime::Off).unwrap_err().kind, Failure::InUse);
+        assert_eq!(store.alone("v", "destroy", || Ok(())).unwrap_err().kind, Failure::InUse);
+        let session = first.session().clone();
+        drop(first);
+        assert!(!session.is_ended());
+        drop(second);
+        assert!(session.is_ended());
+        store.alone("v", "destroy", || Ok(())).unwrap();
+        store.close().unwrap();
+    }
+}
