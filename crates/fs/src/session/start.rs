@@ -5,7 +5,7 @@ use super::{
     times,
 };
 use crate::error::{Error, Kind, Result};
-use crate::schema::{Job, Keys, Parsed, SessionRecord};
+use crate::schema::{Job, Keys, Parsed, SessionRecord, VolumeRecord};
 use crate::volume::Volume;
 use base::sync::Mutex;
 use kv::{Durability, Query, Read, Txn};
@@ -81,7 +81,7 @@ impl Session {
 
 /// Takes a number that no session has, and writes the session's records.
 async fn enroll(volume: &Volume, record: &SessionRecord) -> Result<u64> {
-    let keys = volume.keys;
+    let (keys, uuid) = (volume.keys, volume.record.uuid);
     let random = &volume.world.random;
     // The number is drawn once: after an unknown commit a record under it is ours.
     let id = (random.next_u64() >> 1).max(1);
@@ -89,6 +89,13 @@ async fn enroll(volume: &Volume, record: &SessionRecord) -> Result<u64> {
         .world
         .store
         .transact_send(Durability::Process, |mut txn, attempt| async move {
+            // Its number may have gone to another volume since it was opened.
+            let volume_key = keys.volume();
+            let there = txn.get(&volume_key, Read::Serializable).await?;
+            let there = there.and_then(|found| VolumeRecord::decode(&volume_key, &found).ok());
+            if there.is_none_or(|found| found.uuid != uuid) {
+                return Err(Error::new(Kind::NotFound, "the volume was destroyed: open it again"));
+            }
             let key = keys.session(id);
             let bytes = record.encode(&key);
             match txn.get(&key, Read::Serializable).await? {

@@ -81,7 +81,14 @@ fn a_destroyed_volume_leaves_nothing_and_others_alone() {
         Volume::destroy(&bench.world, "first", &NoProgress).await.unwrap();
         Volume::destroy(&bench.world, "last", &NoProgress).await.unwrap();
         assert_eq!(all_keys(&bench.world).await, 0);
-        Volume::format(&bench.world, "doomed", &FormatOptions::default()).await.unwrap();
+        let gone = Session::start(&doomed, SessionOptions::default()).await.unwrap_err();
+        assert_eq!(gone.kind(), Kind::NotFound);
+        // Another one with its number: still not the one that was opened.
+        for name in ["a", "b", "c"] {
+            Volume::format(&bench.world, name, &FormatOptions::default()).await.unwrap();
+        }
+        let gone = Session::start(&doomed, SessionOptions::default()).await.unwrap_err();
+        assert_eq!(gone.kind(), Kind::NotFound);
     });
 }
 
