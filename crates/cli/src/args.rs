@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[command(
     name = "seamount",
     version,
-    about,
+    about = "A filesystem that rises from a key-value store",
     propagate_version = true,
     subcommand_required = true,
     arg_required_else_help = true,
@@ -112,7 +112,10 @@ pub enum Verb {
 
 /// `seamount mount`
 #[derive(Debug, Clone, Args)]
-#[command(after_long_help = crate::config::help())]
+#[command(
+    override_usage = "seamount mount [OPTIONS] [STORE] MOUNTPOINT",
+    after_long_help = crate::config::help()
+)]
 pub struct MountArgs {
     /// The store, as a URL or a path, with #VOLUME behind it if need be; then the directory. A store that
     /// does not exist is made

@@ -119,7 +119,9 @@ impl Daemon {
         if let Some(watchdog) = watchdog {
             watchdog.end();
         }
-        tracing::info!("ended");
+        if outcome.is_ok() {
+            tracing::info!("ended");
+        }
         outcome.and(closed)
     }
 
@@ -162,12 +164,12 @@ impl Daemon {
     fn unmount_all(&self) {
         for (volume, mounted) in self.store.mounts() {
             let place = mounted.mount.mountpoint().display();
-            let Err(error) = mounted.mount.unmount(false) else { continue };
+            let Err(error) = mounted.mount.unmount(false).map_err(CliError::from) else { continue };
             if !mounted.mount.is_mounted() {
                 continue;
             }
             tracing::warn!(volume, %place, %error, "in use: taken out of the tree, programs may finish");
-            if let Err(error) = mounted.mount.unmount(true) {
+            if let Err(error) = mounted.mount.unmount(true).map_err(CliError::from) {
                 tracing::error!(volume, %place, %error, "cannot unmount");
             }
         }
@@ -218,7 +220,9 @@ impl Daemon {
         };
         let used = self.store.begin_volume(volume, atime)?;
         let source = self.store.url().with_volume(volume);
-        let options = mount_options(asked, mountpoint, source);
+        let mut options = mount_options(asked, mountpoint, source);
+        // The free space is that of the disk below.
+        options.backing = Some(self.store.url().dir().to_path_buf());
         let mount = fuse::mount(used.session(), &options)?;
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         let mounted = Mounted {

@@ -221,15 +221,12 @@ impl OpenStore {
             ..SessionOptions::default()
         };
         let session = block_on(Session::start(&volume, options)).map_err(about)?;
-        for (thread, watch) in [("session", false), ("session-watch", true)] {
-            let session = session.clone();
-            let body = move || {
-                if watch { block_on(session.watch_self()) } else { block_on(session.run()) }
-            };
-            std::thread::Builder::new()
-                .name(thread.to_owned())
-                .spawn(body)
-                .map_err(|error| CliError::io("cannot start a thread", &error))?;
+        let running = session.clone();
+        spawn("session", move || block_on(running.run()))?;
+        // On a private store there is nobody who could end it.
+        if self.world.store.capabilities().shared {
+            let watching = session.clone();
+            spawn("session-watch", move || block_on(watching.watch_self()))?;
         }
         Ok(session)
     }
@@ -285,6 +282,11 @@ impl OpenStore {
             .close()
             .map_err(|error| CliError::from(error).about(self.url.dir().display()))
     }
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+    spawned.map(drop).map_err(|error| CliError::io("cannot start a thread", &error))
 }
 
 fn stop(volume: &str, session: &Session) {

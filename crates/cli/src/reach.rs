@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// How long a store may be locked with nobody listening: while a daemon starts or ends, or another
@@ -24,18 +24,13 @@ pub struct Person {
     bar: Bar,
     out: Option<Mutex<Box<dyn Write + Send>>>,
     from: Option<Mutex<Box<dyn Read + Send>>>,
-    interrupted: Arc<AtomicBool>,
+    interrupted: Option<Arc<AtomicBool>>,
 }
 
 impl Person {
     /// Somebody who is shown a bar when the work is long.
     pub fn new(title: &'static str, unit: Unit, quiet: bool) -> Self {
-        Self {
-            bar: Bar::new(title, unit, quiet),
-            out: None,
-            from: None,
-            interrupted: Arc::new(AtomicBool::new(false)),
-        }
+        Self { bar: Bar::new(title, unit, quiet), out: None, from: None, interrupted: None }
     }
 
     /// Takes bytes to this place.
@@ -53,15 +48,14 @@ impl Person {
     }
 
     /// Ends the work in good order at the first Ctrl-C, and this process at the second.
-    pub fn ready(self) -> Result<Arc<dyn Asker + Send>> {
-        use signal_hook::consts::{SIGINT, SIGTERM};
-        for signal in [SIGINT, SIGTERM] {
-            let flag = &self.interrupted;
-            signal_hook::flag::register_conditional_default(signal, Arc::clone(flag))
-                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(flag)))
-                .map_err(|error| CliError::io("cannot listen to signals", &error))?;
-        }
+    pub fn ready(mut self) -> Result<Arc<dyn Asker + Send>> {
+        self.interrupted = Some(interrupted()?);
         Ok(Arc::new(self))
+    }
+
+    /// Leaves signals to others.
+    pub fn without_signals(self) -> Arc<dyn Asker + Send> {
+        Arc::new(self)
     }
 }
 
@@ -71,7 +65,7 @@ impl Asker for Person {
     }
 
     fn goes_on(&self) -> bool {
-        !self.interrupted.load(Ordering::Acquire)
+        self.interrupted.as_ref().is_none_or(|flag| !flag.load(Ordering::Acquire))
     }
 
     fn put(&self, bytes: &[u8]) -> io::Result<()> {
@@ -83,6 +77,23 @@ impl Asker for Person {
         let Some(from) = &self.from else { return Err(io::ErrorKind::Unsupported.into()) };
         from.lock().map_err(|_| io::ErrorKind::BrokenPipe)?.read(buffer)
     }
+}
+
+/// True from the first Ctrl-C or SIGTERM on; the second one ends the process. Not for a daemon, which
+/// has a way of its own.
+pub fn interrupted() -> Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    if let Some(flag) = FLAG.get() {
+        return Ok(Arc::clone(flag));
+    }
+    let flag = FLAG.get_or_init(Arc::default);
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(flag))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(flag)))
+            .map_err(|error| CliError::io("cannot listen to signals", &error))?;
+    }
+    Ok(Arc::clone(flag))
 }
 
 /// A file that is made anew, and removed again unless it is kept.

@@ -92,9 +92,11 @@ pub fn mount_of(path: &Path) -> Result<Option<fuse::MountEntry>> {
 }
 
 /// Whether a path has a mount whose server is gone. The kernel may know the attributes of its root by
-/// heart, but not how full it is.
+/// heart, but not how full it is. What was asked while the server went is aborted.
 pub fn is_dead(path: &Path) -> bool {
-    fuse::is_stale(path) || rustix::fs::statfs(path).err() == Some(rustix::io::Errno::NOTCONN)
+    use rustix::io::Errno;
+    let answer = rustix::fs::statfs(path).err();
+    matches!(answer, Some(Errno::NOTCONN | Errno::CONNABORTED)) || fuse::is_stale(path)
 }
 
 /// The path without links; where it cannot be followed, as it is.

@@ -138,7 +138,7 @@ impl Plan {
     /// Has a daemon that serves the store already mount this volume too.
     fn join(&self, store: &StoreUrl) -> Result<Option<MountReply>> {
         let Some(link) = Link::connect(store)? else { return Ok(None) };
-        let person = Person::new("mounting", Unit::Things, true).ready()?;
+        let person = Person::new("mounting", Unit::Things, true).without_signals();
         match link.ask(&Request::Mount(self.request.clone()), &person)? {
             Asked::Gone => Ok(None),
             Asked::Answer(value) => {

@@ -6,12 +6,13 @@ use crate::control::protocol::Request;
 use crate::error::{CliError, Result};
 use crate::output::{Lean, Table};
 use crate::progress::Unit;
-use crate::reach::{Person, perform};
+use crate::reach::{Person, interrupted, perform};
 use crate::store::{StoreName, StoreUrl};
 use crate::target::{Target, is_dead, mounts};
 use crate::units;
 use crate::work::{OpReport, StatsReport};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The shortest time between two looks.
@@ -23,7 +24,7 @@ pub fn run(args: &StatsArgs, context: &Context) -> Result<()> {
     let look = || -> Result<Vec<StatsReport>> {
         let mut reports = Vec::new();
         for store in &stores {
-            let person = Person::new("looking", Unit::Things, true).ready()?;
+            let person = Person::new("looking", Unit::Things, true).without_signals();
             let mut report: StatsReport =
                 perform(store, context.settings.memory, false, &Request::Stats, &person)?;
             if let Some(only) = &only {
@@ -43,8 +44,15 @@ pub fn run(args: &StatsArgs, context: &Context) -> Result<()> {
     }
     let mut before = (Instant::now(), first);
     context.output.write(&screen(&words(&before.1, None)))?;
+    let interrupted = interrupted()?;
     loop {
-        std::thread::sleep(args.interval.max(INTERVAL_MIN));
+        let due = before.0 + args.interval.max(INTERVAL_MIN);
+        while Instant::now() < due {
+            std::thread::sleep(due.saturating_duration_since(Instant::now()).min(INTERVAL_MIN));
+            if interrupted.load(Ordering::Acquire) {
+                return Ok(());
+            }
+        }
         let now = (Instant::now(), look()?);
         if now.1.iter().all(|report| report.volumes.is_empty()) {
             context.output.note("unmounted");

@@ -13,6 +13,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How soon an interrupted command lets go of the daemon.
@@ -75,9 +76,11 @@ impl Link {
             self.send_data(asker)?;
         }
         let over = Arc::new(AtomicBool::new(false));
-        self.watch(asker, &over)?;
+        let watch = self.watch(asker, &over)?;
         let answer = self.listen(&**asker);
         over.store(true, Ordering::Release);
+        watch.thread().unpark();
+        let _ = watch.join();
         if !asker.goes_on() {
             return Err(CliError::new(Failure::Failed, "interrupted"));
         }
@@ -144,7 +147,11 @@ impl Link {
     }
 
     /// Lets go of the daemon when the asker does not want to go on: it then ends the work.
-    fn watch(&self, asker: &Arc<dyn Asker + Send>, over: &Arc<AtomicBool>) -> Result<()> {
+    fn watch(
+        &self,
+        asker: &Arc<dyn Asker + Send>,
+        over: &Arc<AtomicBool>,
+    ) -> Result<JoinHandle<()>> {
         let failed = |error| CliError::io("cannot speak to the daemon", &error);
         let stream = self.stream.try_clone().map_err(failed)?;
         let (asker, over) = (Arc::clone(asker), Arc::clone(over));
@@ -154,10 +161,9 @@ impl Link {
                     let _ = stream.shutdown(Shutdown::Both);
                     return;
                 }
-                std::thread::sleep(LOOK_EVERY);
+                std::thread::park_timeout(LOOK_EVERY);
             }
         };
-        std::thread::Builder::new().name("watch".to_owned()).spawn(body).map_err(failed)?;
-        Ok(())
+        std::thread::Builder::new().name("watch".to_owned()).spawn(body).map_err(failed)
     }
 }

@@ -6,7 +6,7 @@ use crate::error::{CliError, Failure, Result};
 use crate::work::Asker;
 use rustix::fs::{AtFlags, Mode};
 use serde_json::Value;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -133,6 +133,10 @@ fn serve(shared: &Shared, stream: &UnixStream) {
     }
     let _ = stream.set_read_timeout(Some(REQUEST_WITHIN));
     let mut from = BufReader::new(stream);
+    // One that leaves without a word is no trouble: it has thought better of it.
+    if from.fill_buf().is_ok_and(<[u8]>::is_empty) {
+        return;
+    }
     let request = match read_request(&mut from) {
         Ok(request) => request,
         Err(error) => {

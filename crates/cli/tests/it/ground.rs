@@ -102,16 +102,17 @@ impl Ground {
         finish(&mut command, PATIENCE)
     }
 
-    /// Mounts it, where it is a mount that is not mounted.
-    pub(crate) fn mount(&mut self) {
-        let Some(store) = self.store.clone() else { return };
+    /// Mounts it, where it is a mount that is not mounted. Gives what was said.
+    pub(crate) fn mount(&mut self) -> String {
+        let Some(store) = self.store.clone() else { return String::new() };
         assert!(!self.mounted, "mounted already");
-        self.mount_at(store.as_os_str(), &self.root.clone());
+        let said = self.mount_at(store.as_os_str(), &self.root.clone());
         self.mounted = true;
+        said
     }
 
     /// Mounts a store, or a volume of it, at another place. Who does it unmounts it.
-    pub(crate) fn mount_at(&self, store: &std::ffi::OsStr, place: &Path) {
+    pub(crate) fn mount_at(&self, store: &std::ffi::OsStr, place: &Path) -> String {
         let ended =
             self.seamount(&["mount".as_ref(), "--background".as_ref(), store, place.as_os_str()]);
         assert!(ended.success(), "mount failed: {ended}\n{}", self.log());
@@ -120,6 +121,7 @@ impl Ground {
             "mount said yes, but nothing is mounted: {ended}\n{}",
             self.log()
         );
+        ended.all()
     }
 
     /// Unmounts what `mount_at` mounted. Somebody may hold a file of it for a moment: a process on
@@ -159,8 +161,22 @@ impl Ground {
         self.mount();
     }
 
-    /// Kills the daemon where it stands. The mount is gone when this returns, or the proof has
-    /// failed.
+    /// Kills the processes that clear up behind the daemons of this ground, their children.
+    pub(crate) fn kill_watchdogs(&self) {
+        for daemon in self.daemons() {
+            let daemon = daemon.as_raw_nonzero();
+            let threads = fs::read_dir(format!("/proc/{daemon}/task")).unwrap().flatten();
+            for thread in threads {
+                let children = fs::read_to_string(thread.path().join("children")).unwrap();
+                for child in children.split_whitespace() {
+                    kill_process(Pid::from_raw(child.parse().unwrap()).unwrap(), Signal::KILL)
+                        .unwrap();
+                }
+            }
+        }
+    }
+
+    /// Kills the daemon where it stands, and waits until it is no more.
     pub(crate) fn kill_daemon(&mut self) {
         let daemons = self.daemons();
         assert!(!daemons.is_empty(), "no daemon to kill");

@@ -148,9 +148,15 @@ fn a_mount_over_a_stale_one_clears_it() {
         return;
     }
     ground.file("kept", b"kept");
+    // Without the one who clears up behind a dead daemon, its mount stays, and answers nobody.
+    ground.kill_watchdogs();
     ground.kill_daemon();
-    // Whether the dead mount has been cleared away already or not, one command brings everything
-    // back.
-    ground.mount();
+    let answer = fs::metadata(ground.root()).unwrap_err();
+    assert_eq!(answer.raw_os_error(), Some(rustix::io::Errno::NOTCONN.raw_os_error()));
+    let said = ground.mount();
+    assert!(
+        said.contains("stale") || said.contains("dead"),
+        "it says what it cleared away: {said}"
+    );
     assert_eq!(fs::read(ground.at("kept")).unwrap(), b"kept");
 }

@@ -71,7 +71,7 @@ fn what_stays_is_seen_exactly_once() {
             }
         };
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            (0..30).for_each(|_| count())
+            (0..15).for_each(|_| count())
         }));
         done.store(true, Ordering::Relaxed);
         outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -53,8 +53,23 @@ fn a_waiter_gets_the_lock_when_it_is_freed() {
 }
 
 #[test]
+fn a_waiter_can_be_killed() {
+    let Some((ground, mut one, mut other)) = two("killing who waits for a lock") else { return };
+    one.ask("lock posix w 0 0 10").unwrap();
+    other.tell("lock posix W 0 5 1");
+    other.kill();
+    let Some(mut third) = Peer::start("killing who waits for a lock") else { return };
+    third.open(0, OFlags::RDWR, &ground.at("locked")).unwrap();
+    one.ask("flock x 0").unwrap();
+    third.tell("flock X 0");
+    third.kill();
+    one.ask("lock posix u 0 0 10").unwrap();
+    assert_eq!(one.ask("holder 0 0 0").unwrap(), "0", "the dead hold nothing");
+}
+
+#[test]
 fn a_killed_process_frees_its_locks() {
-    let Some((ground, mut one, mut other)) = two("locks of the dead") else { return };
+    let Some((_ground, mut one, mut other)) = two("locks of the dead") else { return };
     one.ask("lock posix w 0 0 0").unwrap();
     one.ask("flock x 0").unwrap();
     assert_eq!(other.ask("lock posix w 0 0 1"), AGAIN);
@@ -62,7 +77,6 @@ fn a_killed_process_frees_its_locks() {
     one.kill();
     other.ask("lock posix W 0 0 1").unwrap();
     other.ask("flock X 0").unwrap();
-    drop(ground);
 }
 
 #[test]

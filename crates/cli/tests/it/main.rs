@@ -13,6 +13,8 @@
 
 mod acl;
 mod archive;
+mod bulk;
+mod cli;
 mod draw;
 mod errors;
 mod exercise;

@@ -62,7 +62,7 @@ fn concurrent_writers(proof: &str, journal: &str) {
     assert_eq!(sqlite(&base, check), want);
     ground.remount();
     assert_eq!(sqlite(&base, check), want);
-    // The same rows on the native filesystem are the same file, once both are written in one go.
+    // The same file on the native filesystem has the same rows.
     let ordered = "select * from rows order by writer, number;";
     let native = ground.beside().join("native.db");
     fs::copy(&base, &native).unwrap();

@@ -240,3 +240,18 @@ fn another_process_of_another_user() {
     let ended = crate::tool::finish(&mut command, crate::ground::PATIENCE);
     assert!(!ended.success() && ended.all().contains("Permission denied"), "{ended}");
 }
+
+#[test]
+fn a_set_user_program_runs_as_its_owner() {
+    let Some(ground) = Ground::new("set-user program") else { return };
+    // Copied by another process: no thread here has it open for writing when it is run.
+    crate::tool::shell(ground.root(), "cp \"$(command -v id)\" program");
+    give(&ground.at("program"), ANN, 0o4755);
+    let mut command = Command::new(ground.at("program"));
+    command.arg("-u").uid(BOB.uid).gid(BOB.gid);
+    assert_eq!(crate::tool::run(&mut command).text().trim(), ANN.uid.to_string());
+    mode(&ground.at("program"), 0o700);
+    let mut command = Command::new(ground.at("program"));
+    command.arg("-u").uid(BOB.uid).gid(BOB.gid);
+    assert_eq!(number(command.spawn()), ACCESS);
+}

@@ -37,6 +37,7 @@ fn two_volumes_of_one_store() {
     let mut second = store;
     second.push("#second");
     ground.mount_at(&second, &place);
+    assert_eq!(ground.daemons().len(), 1, "the daemon that has the store serves both");
     ground.file("here", b"first");
     fs::write(place.join("here"), b"second").unwrap();
     assert_eq!(fs::read(ground.at("here")).unwrap(), b"first");

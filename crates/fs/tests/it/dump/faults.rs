@@ -203,3 +203,62 @@ fn of_two_loads_of_one_name_the_later_one_is_whole() {
         }
     });
 }
+
+/// More keys than one transaction removes.
+async fn long_stream() -> Vec<u8> {
+    let session = private_session(&Bench::mem().volume().await).await;
+    for number in 0..600 {
+        file(&session, ROOT, format!("{number}").as_bytes(), b"x").await;
+    }
+    dumped(&session).await
+}
+
+#[test]
+fn a_load_does_not_end_after_another_one_began_to_remove_it() {
+    block_on(async {
+        let stream = long_stream().await;
+        let calls = stream.len() / 400;
+        for at in [calls / 2, calls, calls + 1] {
+            for commits in 1..6 {
+                println!("at call {at}, {commits} commits");
+                let bench = Bench::mem();
+                let (world, probe) = bench.probed();
+                let from = &stream;
+                let what = Box::new(move || {
+                    probe.cut_after(commits);
+                    block_on(load(&world, "new", &mut &from[..], &NoProgress)).unwrap_err();
+                });
+                let mut first = Midway { from, calls: 0, at, what };
+                let told = load(&bench.world, "new", &mut first, &NoProgress).await;
+                assert_eq!(told.unwrap_err().kind(), Kind::Stale);
+                load(&bench.world, "new", &mut &stream[..], &NoProgress).await.unwrap();
+                is_whole(&bench.world, &stream).await;
+            }
+        }
+    });
+}
+
+#[test]
+fn of_two_loads_at_once_one_is_whole() {
+    let stream = block_on(stream());
+    for seed in 0..60 {
+        println!("seed {seed}");
+        let bench = Bench::sim(seed, bounds_tight);
+        let mut scheduler = base::Scheduler::new(seed, bench.clock.clone());
+        let task = |wait: u64| {
+            let (world, from, clock) = (bench.world.clone(), stream.clone(), bench.clock.clone());
+            async move {
+                base::Clock::sleep(&clock, Duration::from_millis(wait)).await;
+                load(&world, "new", &mut &from[..], &NoProgress).await
+            }
+        };
+        let one = spawn(&mut scheduler, task(0));
+        let other = spawn(&mut scheduler, task(seed * 2));
+        bench.stir();
+        scheduler.run().unwrap();
+        bench.calm();
+        let told = [one.take(), other.take()];
+        assert_eq!(told.iter().filter(|told| told.is_ok()).count(), 1, "{told:?}");
+        block_on(is_whole(&bench.world, &stream));
+    }
+}

@@ -4,6 +4,7 @@ use super::*;
 use crate::audit::audit;
 use base::block_on;
 use fs::blob::block::Codec;
+use fs::schema::{Form, Inode, Parsed};
 use kv::sim::{bounds_like_etcd, bounds_like_foundationdb, bounds_tight};
 
 fn mib() -> FormatOptions {
@@ -227,6 +228,8 @@ fn what_belongs_to_sessions_stays_behind() {
         for chunk in 0..40 {
             session.write(&root(), far, chunk << 20, b"x").await.unwrap();
         }
+        let keep = Fallocate::Allocate { keep_size: true };
+        session.fallocate(&root(), far, keep, 50 << 20, 3 << 20).await.unwrap();
         let set = SetAttr { size: Some(3 << 20), ..SetAttr::default() };
         session.setattr(&root(), long.ino, &set, None).await.unwrap();
         assert!(!session.jobs().await.unwrap().is_empty());
@@ -234,7 +237,7 @@ fn what_belongs_to_sessions_stays_behind() {
         let to = Bench::mem();
         load(&to.world, "copy", &mut &stream[..], &NoProgress).await.unwrap();
         let copy = Volume::open(&to.world, "copy").await.unwrap();
-        use fs::schema::Parsed as P;
+        use Parsed as P;
         let foreign = |key: &P| {
             matches!(
                 key,
@@ -285,5 +288,43 @@ fn options_that_were_changed_are_those_of_the_copy() {
         let told = load_with(&tight.world, "b", &mut &stream[..], &wide, &NoProgress).await;
         assert_eq!(told.unwrap_err().kind(), Kind::Invalid);
         assert_eq!(all_keys(&tight.world).await, 0);
+    });
+}
+
+#[test]
+fn an_access_that_is_not_written_yet_is_dumped() {
+    block_on(async {
+        let bench = Bench::mem();
+        let session = private_session(&bench.volume().await).await;
+        let ino = file(&session, ROOT, b"f", b"hello").await;
+        bench.clock.advance(Duration::from_secs(100_000));
+        contents(&session, ino).await;
+        let seen = session.getattr(ino).await.unwrap();
+        assert!(seen.atime > seen.mtime);
+        let stream = dumped(&session).await;
+        let copy = loaded(&bench.world, "copy", &stream).await;
+        assert_eq!(copy.getattr(ino).await.unwrap(), seen);
+        // The same when it is written.
+        settle(&session).await;
+        assert!(dumped(&session).await == stream);
+    });
+}
+
+#[test]
+fn a_large_file_without_bytes_is_mapped_as_any() {
+    block_on(async {
+        let bench = Bench::mem();
+        let session = private_session(&bench.volume().await).await;
+        let ino = file(&session, ROOT, b"f", b"").await;
+        let set = SetAttr { size: Some(1 << 40), ..SetAttr::default() };
+        session.setattr(&root(), ino, &set, None).await.unwrap();
+        let copy = loaded(&bench.world, "copy", &dumped(&session).await).await;
+        let keys = copy.volume().keys();
+        let found = crate::audit::dump(copy.volume()).await;
+        let record = found.iter().find_map(|(key, value)| match keys.parse(key) {
+            Some(Parsed::Inode { ino: of }) if of == ino => Inode::decode(key, ino, value),
+            _ => None,
+        });
+        assert_eq!(record.unwrap().form, Form::Mapped);
     });
 }
