@@ -153,7 +153,8 @@ impl Slot {
         let waker = Waker::from(Arc::clone(self));
         let mut context = Context::from_waker(&waker);
         // A panic ends its task, not the thread: its message has been printed already.
-        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(&mut context)));
+        let polled =
+            std::panic::catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(&mut context)));
         if !matches!(polled, Ok(Poll::Pending)) {
             *future = None;
             return true;

@@ -41,9 +41,9 @@ mod volume;
 pub use check::{Check, CheckReport, FINDING_KINDS, FINDINGS_MAX, Finding};
 pub use error::{Error, Kind, Result};
 pub use progress::{NoProgress, Progress};
-pub use report::{
-    Collected, DataForm, Extent, Info, LeaseInfo, SessionInfo, Summary, Walk,
+pub use report::{Collected, DataForm, Extent, Info, LeaseInfo, SessionInfo, Summary, Walk};
+pub use session::{
+    Atime, Maintained, Observer, OpKind, Session, SessionCounts, SessionOptions, Sharing,
 };
-pub use session::{Atime, Maintained, Observer, OpKind, Session, SessionCounts, SessionOptions, Sharing};
 pub use types::*;
 pub use volume::{FormatOptions, Volume, VolumeChanges, World};

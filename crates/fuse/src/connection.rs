@@ -1,7 +1,7 @@
 //! A mount, from its first words with the kernel to its end.
 
 use crate::device::Device;
-use crate::handler::{Handler, Policy, Waiters};
+use crate::handler::{Handler, Kept, Policy, Waiters};
 use crate::mount::{self, MountError, MountErrorKind, MountOptions};
 use crate::reply::{Errno, Reply};
 use crate::server::{REQUEST_BYTES_MAX, Server, WRITE_BYTES_MAX};
@@ -64,6 +64,7 @@ fn start(
         session: session.clone(),
         policy,
         waiters: Waiters::default(),
+        kept: Kept::default(),
         backing: options.backing.clone(),
     };
     let server = Arc::new(Server::new(handler, clock, pool));

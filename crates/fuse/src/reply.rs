@@ -42,13 +42,32 @@ pub(crate) enum Reply {
     Done,
     /// Nothing is sent: nobody waits.
     Silence,
-    Entry { attr: Attr, ttl: Ttl },
+    Entry {
+        attr: Attr,
+        ttl: Ttl,
+    },
     /// There is no such name, and the kernel may remember that.
-    NoEntry { ttl: Duration },
-    Attr { attr: Attr, ttl: Duration },
-    Statx { attr: Attr, ttl: Duration },
-    Opened { handle: u64, flags: u32 },
-    Created { attr: Attr, ttl: Ttl, handle: u64, flags: u32 },
+    NoEntry {
+        ttl: Duration,
+    },
+    Attr {
+        attr: Attr,
+        ttl: Duration,
+    },
+    Statx {
+        attr: Attr,
+        ttl: Duration,
+    },
+    Opened {
+        handle: u64,
+        flags: u32,
+    },
+    Created {
+        attr: Attr,
+        ttl: Ttl,
+        handle: u64,
+        flags: u32,
+    },
     Bytes(Bytes),
     /// A list of names, laid out by [`crate::wire::encode::Listing`].
     Listing(Vec<u8>),

@@ -16,46 +16,148 @@ pub(crate) struct Header {
 /// A request. Names and values borrow from the transport's buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Op<'a> {
-    Lookup { name: &'a [u8] },
-    /// Nothing is kept for inodes that the kernel knows: nothing to forget, nothing to answer.
-    Forget,
+    Lookup {
+        name: &'a [u8],
+    },
+    /// The kernel knows these inodes no more, each eight bytes among sixteen. Nobody waits.
+    Forget {
+        inodes: &'a [u8],
+    },
     Getattr,
     Statx,
     Setattr(Setattr),
     Readlink,
-    Symlink { name: &'a [u8], target: &'a [u8] },
-    Mknod { name: &'a [u8], mode: u32, rdev: u32, umask: u32 },
-    Mkdir { name: &'a [u8], mode: u32, umask: u32 },
-    Unlink { name: &'a [u8] },
-    Rmdir { name: &'a [u8] },
-    Rename { name: &'a [u8], new_parent: u64, new_name: &'a [u8], flags: u32 },
-    Link { ino: u64, name: &'a [u8] },
-    Open { flags: u32, kill: bool },
-    Create { name: &'a [u8], flags: u32, mode: u32, umask: u32 },
-    Tmpfile { flags: u32, mode: u32, umask: u32 },
-    Read { handle: u64, offset: u64, len: u32 },
+    Symlink {
+        name: &'a [u8],
+        target: &'a [u8],
+    },
+    Mknod {
+        name: &'a [u8],
+        mode: u32,
+        rdev: u32,
+        umask: u32,
+    },
+    Mkdir {
+        name: &'a [u8],
+        mode: u32,
+        umask: u32,
+    },
+    Unlink {
+        name: &'a [u8],
+    },
+    Rmdir {
+        name: &'a [u8],
+    },
+    Rename {
+        name: &'a [u8],
+        new_parent: u64,
+        new_name: &'a [u8],
+        flags: u32,
+    },
+    Link {
+        ino: u64,
+        name: &'a [u8],
+    },
+    Open {
+        flags: u32,
+        kill: bool,
+    },
+    Create {
+        name: &'a [u8],
+        flags: u32,
+        mode: u32,
+        umask: u32,
+    },
+    Tmpfile {
+        flags: u32,
+        mode: u32,
+        umask: u32,
+    },
+    Read {
+        handle: u64,
+        offset: u64,
+        len: u32,
+    },
     Write(Write),
     Statfs,
-    Release { handle: u64, owner: Option<u64>, flock: bool },
-    Fsync { handle: u64, data_only: bool },
-    Flush { handle: u64, owner: u64 },
-    Setxattr { name: &'a [u8], value: &'a [u8], flags: u32, kill_group: bool },
-    Getxattr { name: &'a [u8], len: u32 },
-    Listxattr { len: u32 },
-    Removexattr { name: &'a [u8] },
+    Release {
+        handle: u64,
+        owner: Option<u64>,
+        flock: bool,
+    },
+    Fsync {
+        handle: u64,
+        data_only: bool,
+    },
+    Flush {
+        handle: u64,
+        owner: u64,
+    },
+    Setxattr {
+        name: &'a [u8],
+        value: &'a [u8],
+        flags: u32,
+        kill_group: bool,
+    },
+    Getxattr {
+        name: &'a [u8],
+        len: u32,
+    },
+    Listxattr {
+        len: u32,
+    },
+    Removexattr {
+        name: &'a [u8],
+    },
     Opendir,
-    Readdir { handle: u64, cookie: u64, len: u32 },
-    Readdirplus { handle: u64, cookie: u64, len: u32 },
-    Releasedir { handle: u64 },
-    Fsyncdir { handle: u64 },
+    Readdir {
+        handle: u64,
+        cookie: u64,
+        len: u32,
+    },
+    Readdirplus {
+        handle: u64,
+        cookie: u64,
+        len: u32,
+    },
+    Releasedir {
+        handle: u64,
+    },
+    Fsyncdir {
+        handle: u64,
+    },
     Getlk(Lk),
-    Setlk { lk: Lk, wait: bool },
-    Access { mask: u32 },
-    Interrupt { unique: u64 },
+    Setlk {
+        lk: Lk,
+        wait: bool,
+    },
+    Access {
+        mask: u32,
+    },
+    Interrupt {
+        unique: u64,
+    },
     Destroy,
-    Fallocate { handle: u64, offset: u64, len: u64, mode: u32 },
-    Lseek { handle: u64, offset: u64, whence: u32 },
-    CopyRange { from: u64, from_offset: u64, to: u64, to_offset: u64, len: u64, flags: u64, wide: bool },
+    Fallocate {
+        handle: u64,
+        offset: u64,
+        len: u64,
+        mode: u32,
+    },
+    Lseek {
+        handle: u64,
+        offset: u64,
+        whence: u32,
+    },
+    CopyRange {
+        from: u64,
+        from_offset: u64,
+        to: u64,
+        to_offset: u64,
+        len: u64,
+        flags: u64,
+        wide: bool,
+    },
     Syncfs,
     /// Known, and not done here.
     Refused,

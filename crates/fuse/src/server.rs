@@ -75,6 +75,7 @@ impl Server {
         // Nobody wants the locks any more that are waited for.
         self.handler.waiters.interrupt_all();
         self.pool.wait();
+        base::exec::block_on(self.handler.forget_all());
     }
 
     /// Whether a thread serves.
@@ -152,7 +153,13 @@ impl Server {
                 let name = Box::<[u8]>::from(name);
                 run!(lookup(header, &name))
             }
-            Op::Forget => ticket.answer(Ok(Reply::Silence)),
+            Op::Forget { inodes } => match self.handler.kept.any() {
+                false => ticket.answer(Ok(Reply::Silence)),
+                true => {
+                    let inodes: Vec<u64> = decode::forgotten(inodes).collect();
+                    run!(forget(&inodes))
+                }
+            },
             Op::Getattr => run!(getattr(header)),
             Op::Statx => run!(statx(header)),
             Op::Setattr(what) => run!(setattr(header, what)),

@@ -2,7 +2,7 @@
 //! copies of one file, each checked against what the file must hold. `exercise` adds what fsx has
 //! not: zeroed ranges and O_DIRECT.
 //!
-//! `SEAMOUNT_FSX_SEEDS` and `SEAMOUNT_FSX_OPERATIONS` change how much is done; a failure prints the
+//! `PROOF_FSX_SEEDS` and `PROOF_FSX_OPERATIONS` change how much is done; a failure prints the
 //! command that replays it.
 
 use std::fs;
@@ -30,7 +30,7 @@ fn exercise(proof: &str, seeds: impl Iterator<Item = u64>) {
     if !has(proof, &["fsx"]) {
         return;
     }
-    let operations = number("SEAMOUNT_FSX_OPERATIONS", 20_000);
+    let operations = number("PROOF_FSX_OPERATIONS", 20_000);
     for seed in seeds {
         let settings = settings(seed % 5 != 0, seed % 4 == 1);
         let config = ground.beside().join(format!("fsx-{seed}.toml"));
@@ -51,7 +51,7 @@ fn exercise(proof: &str, seeds: impl Iterator<Item = u64>) {
 
 #[test]
 fn random_operations_find_the_file_as_it_must_be() {
-    let seeds = number("SEAMOUNT_FSX_SEEDS", 20);
+    let seeds = number("PROOF_FSX_SEEDS", 20);
     // Two halves at once where there are two processors.
     std::thread::scope(|scope| {
         for half in 0..2 {

@@ -1,5 +1,5 @@
 //! Where a proof stands: a fresh Seamount mount of its own, with the default options; or a plain
-//! directory when `SEAMOUNT_PROOF_DIR` names one, to show that a proof asks nothing that a native
+//! directory when `PROOF_DIR` names one, to show that a proof asks nothing that a native
 //! filesystem does not give.
 
 use std::fs;
@@ -34,7 +34,7 @@ impl Ground {
         UMASK.call_once(|| {
             rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         });
-        let native = std::env::var_os("SEAMOUNT_PROOF_DIR");
+        let native = std::env::var_os("PROOF_DIR");
         if native.is_none() && !can_mount(proof) {
             return None;
         }

@@ -1,7 +1,7 @@
 //! The program, proved on real mounts with the default options: what people and their programs rely
 //! on.
 //!
-//! `cargo test -p cli` runs everything; with `SEAMOUNT_PROOF_DIR=DIR` the same proofs run in a
+//! `cargo test -p cli` runs everything; with `PROOF_DIR=DIR` the same proofs run in a
 //! plain directory, which shows that they ask nothing that a native filesystem does not give.
 //! Longer ones are ignored by default: `cargo test --release -p cli --test it -- --ignored`.
 #![allow(

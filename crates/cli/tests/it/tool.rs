@@ -121,12 +121,12 @@ pub(crate) fn has(proof: &str, names: &[&str]) -> bool {
 }
 
 /// Says that a proof, or a part of it, does not run. The test harness knows no tests that skip
-/// themselves, so the line goes past its capture, and to the file `SEAMOUNT_SKIPPED`, which
+/// themselves, so the line goes past its capture, and to the file `PROOF_SKIPPED`, which
 /// `./test` prints at its end.
 pub(crate) fn skip(proof: &str, why: &str) {
     let line = format!("SKIPPED: {proof}: {why}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
-    if let Some(path) = std::env::var_os("SEAMOUNT_SKIPPED")
+    if let Some(path) = std::env::var_os("PROOF_SKIPPED")
         && let Ok(mut file) = File::options().append(true).create(true).open(path)
     {
         let _ = file.write_all(line.as_bytes());

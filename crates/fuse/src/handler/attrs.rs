@@ -1,6 +1,6 @@
 //! Requests about what is known of an inode: attributes, extended attributes, the volume.
 
-use super::{Handler, caller, writer};
+use super::{Handler, caller, gone, writer};
 use crate::reply::{Errno, Reply};
 use crate::request::{Header, Setattr};
 use bytes::Bytes;
@@ -16,12 +16,12 @@ fn time((secs, nanos): (i64, u32)) -> Time {
 
 impl Handler {
     pub(crate) async fn getattr(&self, header: Header) -> Result<Reply, Errno> {
-        let attr = self.session.getattr(header.ino).await?;
+        let attr = self.session.getattr(header.ino).await.map_err(gone)?;
         Ok(Reply::Attr { attr, ttl: self.policy.ttl.attr })
     }
 
     pub(crate) async fn statx(&self, header: Header) -> Result<Reply, Errno> {
-        let attr = self.session.getattr(header.ino).await?;
+        let attr = self.session.getattr(header.ino).await.map_err(gone)?;
         Ok(Reply::Statx { attr, ttl: self.policy.ttl.attr })
     }
 
@@ -42,14 +42,15 @@ impl Handler {
             None => caller(header, 0),
         };
         let handle = what.handle.map(Handle);
-        let attr = self.session.setattr(&caller, header.ino, &set, handle).await?;
+        let set = self.session.setattr(&caller, header.ino, &set, handle);
+        let attr = set.await.map_err(gone)?;
         Ok(Reply::Attr { attr, ttl: self.policy.ttl.attr })
     }
 
     pub(crate) async fn access(&self, header: Header, mask: u32) -> Result<Reply, Errno> {
         let mut caller = caller(header, 0);
         caller.checked_here = true;
-        self.session.access(&caller, header.ino, mask).await?;
+        self.session.access(&caller, header.ino, mask).await.map_err(gone)?;
         Ok(Reply::Done)
     }
 
@@ -80,7 +81,7 @@ impl Handler {
         let mut caller = caller(header, 0);
         // Who sets the list is not in the file's group: the core sees the same when it looks.
         caller.checked_here = kill_group;
-        self.session.setxattr(&caller, header.ino, name, value, how).await?;
+        self.session.setxattr(&caller, header.ino, name, value, how).await.map_err(gone)?;
         Ok(Reply::Done)
     }
 
@@ -90,12 +91,13 @@ impl Handler {
         name: &[u8],
         len: u32,
     ) -> Result<Reply, Errno> {
-        let value = self.session.getxattr(&caller(header, 0), header.ino, name).await?;
+        let value =
+            self.session.getxattr(&caller(header, 0), header.ino, name).await.map_err(gone)?;
         sized(value, len)
     }
 
     pub(crate) async fn listxattr(&self, header: Header, len: u32) -> Result<Reply, Errno> {
-        let names = self.session.listxattr(&caller(header, 0), header.ino).await?;
+        let names = self.session.listxattr(&caller(header, 0), header.ino).await.map_err(gone)?;
         let mut list = Vec::new();
         for name in names {
             list.extend_from_slice(&name);
@@ -105,7 +107,7 @@ impl Handler {
     }
 
     pub(crate) async fn removexattr(&self, header: Header, name: &[u8]) -> Result<Reply, Errno> {
-        self.session.removexattr(&caller(header, 0), header.ino, name).await?;
+        self.session.removexattr(&caller(header, 0), header.ino, name).await.map_err(gone)?;
         Ok(Reply::Done)
     }
 }

@@ -1,6 +1,6 @@
 //! Requests about open directories.
 
-use super::{Handler, caller};
+use super::{Handler, caller, gone};
 use crate::reply::{Errno, Listed, Reply};
 use crate::request::Header;
 use crate::wire::encode::Listing;
@@ -9,7 +9,7 @@ use fs::DirHandle;
 
 impl Handler {
     pub(crate) async fn opendir(&self, header: Header) -> Result<Reply, Errno> {
-        let handle = self.session.opendir(&caller(header, 0), header.ino).await?;
+        let handle = self.session.opendir(&caller(header, 0), header.ino).await.map_err(gone)?;
         let private = self.policy.private;
         let flags = if private { fopen::CACHE_DIR | fopen::KEEP_CACHE } else { 0 };
         Ok(Reply::Opened { handle: handle.0, flags })

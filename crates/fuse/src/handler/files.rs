@@ -1,6 +1,6 @@
 //! Requests about open files and their bytes.
 
-use super::{Handler, caller, writer};
+use super::{Handler, caller, gone, writer};
 use crate::reply::{Errno, Reply};
 use crate::request::{Header, Write};
 use crate::wire::numbers::fopen;
@@ -35,11 +35,17 @@ impl Handler {
         if self.policy.private { fopen::KEEP_CACHE | fopen::NOFLUSH } else { 0 }
     }
 
-    pub(crate) async fn open(&self, header: Header, flags: u32, kill: bool) -> Result<Reply, Errno> {
+    pub(crate) async fn open(
+        &self,
+        header: Header,
+        flags: u32,
+        kill: bool,
+    ) -> Result<Reply, Errno> {
         let mut flags = open_flags(flags);
         flags.exclusive = false;
         let caller = writer(header, kill);
-        let (handle, due) = self.session.open_noting(&caller, header.ino, flags).await?;
+        let opened = self.session.open_noting(&caller, header.ino, flags).await;
+        let (handle, due) = opened.map_err(gone)?;
         let mut flags = self.fopen();
         if due {
             // The first read comes here, and changes the access time.

@@ -5,12 +5,14 @@
 mod attrs;
 mod dirs;
 mod files;
+mod kept;
 mod locks;
 mod names;
 
+pub(crate) use kept::Kept;
 pub(crate) use locks::Waiters;
 
-use crate::reply::Ttl;
+use crate::reply::{Errno, Ttl};
 use crate::request::Header;
 use fs::{Caller, Session};
 use std::path::PathBuf;
@@ -50,6 +52,7 @@ pub(crate) struct Handler {
     pub(crate) session: Session,
     pub(crate) policy: Policy,
     pub(crate) waiters: Waiters,
+    pub(crate) kept: Kept,
     /// A directory on the disk that holds the bytes.
     pub(crate) backing: Option<PathBuf>,
 }
@@ -65,4 +68,13 @@ fn caller(header: Header, umask: u32) -> Caller {
 fn writer(header: Header, kill: bool) -> Caller {
     let uid = if kill { header.uid.max(1) } else { 0 };
     caller(Header { uid, ..header }, 0)
+}
+
+/// What is told of an inode that is not there: the kernel knew it, so it looks its name up again, and
+/// finds the file that took its place, or that there is none.
+fn gone(error: fs::Error) -> Errno {
+    match error.kind() {
+        fs::Kind::NotFound => Errno::ESTALE,
+        _ => error.into(),
+    }
 }

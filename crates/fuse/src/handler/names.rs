@@ -1,6 +1,6 @@
 //! Requests that look up, make, move and remove names.
 
-use super::{Handler, caller};
+use super::{Handler, caller, gone};
 use crate::reply::{Errno, Reply};
 use crate::request::Header;
 use fs::{Attr, Kind, RenameFlags};
@@ -26,7 +26,7 @@ impl Handler {
     }
 
     pub(crate) async fn readlink(&self, header: Header) -> Result<Reply, Errno> {
-        Ok(Reply::Bytes(self.session.readlink(header.ino).await?))
+        Ok(Reply::Bytes(self.session.readlink(header.ino).await.map_err(gone)?))
     }
 
     pub(crate) async fn symlink(
@@ -93,7 +93,14 @@ impl Handler {
             whiteout: flags & WHITEOUT != 0,
         };
         let caller = caller(header, 0);
-        self.session.rename(&caller, header.ino, name, new_parent, new_name, flags).await?;
+        let held = match flags.no_replace || flags.exchange {
+            true => None,
+            false => self.hold(header, new_parent, new_name).await,
+        };
+        let (from, to) = ((header.ino, name), (new_parent, new_name));
+        let done = self.session.rename(&caller, from.0, from.1, to.0, to.1, flags).await;
+        self.keep(held, done.is_ok()).await;
+        done?;
         Ok(Reply::Done)
     }
 }

@@ -51,7 +51,13 @@ pub(crate) fn op<'a>(bytes: &'a [u8], envelope: &Envelope) -> Result<Op<'a>, Mal
     let from = &mut from;
     Ok(match opcode {
         Opcode::Lookup => Op::Lookup { name: from.name()? },
-        Opcode::Forget | Opcode::BatchForget => Op::Forget,
+        // One is named by the header.
+        Opcode::Forget => Op::Forget { inodes: bytes.get(16..32).ok_or(Malformed)? },
+        Opcode::BatchForget => {
+            let (count, _) = (from.u32()?, from.u32()?);
+            let len = (count as usize).checked_mul(16).ok_or(Malformed)?;
+            Op::Forget { inodes: from.take(len)? }
+        }
         Opcode::Getattr => Op::Getattr,
         Opcode::Statx => Op::Statx,
         Opcode::Setattr => Op::Setattr(setattr(from)?),
@@ -204,6 +210,12 @@ fn lk(from: &mut Cursor<'_>) -> Result<Lk, Malformed> {
     Ok(Lk { handle, owner, start, last, kind, pid, flock: flags & numbers::LK_FLOCK != 0 })
 }
 
+/// The inodes of a list of [`Op::Forget`].
+pub(crate) fn forgotten(list: &[u8]) -> impl Iterator<Item = u64> {
+    let number = |pair: &[u8]| pair.get(..8)?.try_into().ok().map(u64::from_ne_bytes);
+    list.chunks_exact(16).filter_map(number)
+}
+
 /// Reads from the front of bytes.
 struct Cursor<'a> {
     bytes: &'a [u8],
@@ -281,6 +293,17 @@ mod tests {
     }
 
     #[test]
+    fn forgotten_inodes_are_found() {
+        let one = request(2, &[&3_u64.to_ne_bytes()]);
+        let many = request(42, &[&words(&[2, 0]), &words(&[5, 0, 1, 0, 6, 0, 9, 0])]);
+        for (bytes, expected) in [(one, vec![256]), (many, vec![5, 6])] {
+            let found = envelope(&bytes).unwrap();
+            let Ok(Op::Forget { inodes }) = op(&bytes, &found) else { unreachable!() };
+            assert_eq!(super::forgotten(inodes).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
     fn times_may_be_before_1970_or_now() {
         let mut body = words(&[1 << 4 | 1 << 5 | 1 << 8, 0]);
         body.extend([0; 24]);
@@ -288,7 +311,8 @@ mod tests {
         body.extend([0; 16]);
         body.extend(words(&[17, 0, 0, 0, 0, 0, 0, 0]));
         let setattr = request(4, &[&body]);
-        let times = Setattr { atime: Some(Some((-5, 17))), mtime: Some(None), ..Setattr::default() };
+        let times =
+            Setattr { atime: Some(Some((-5, 17))), mtime: Some(None), ..Setattr::default() };
         assert_eq!(op(&setattr, &envelope(&setattr).unwrap()), Ok(Op::Setattr(times)));
     }
 
