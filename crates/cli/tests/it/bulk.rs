@@ -11,7 +11,7 @@ use crate::tool::{number, shell};
 #[test]
 fn a_large_file_in_odd_pieces() {
     let Some(mut ground) = Ground::new("large file") else { return };
-    let bytes = number("SEAMOUNT_LARGE_FILE_MIB", 96) << 20;
+    let bytes = number("PROOF_LARGE_FILE_MIB", 96) << 20;
     let path = ground.at("large");
     let (mut draw, mut sizes, mut left) = (Draw::new(21), Draw::new(22), bytes);
     let mut file = File::create(&path).unwrap();

@@ -2,8 +2,8 @@
 //! file reached with O_DIRECT and through the page cache in turn. Each step is checked against a
 //! copy in memory.
 //!
-//! `SEAMOUNT_EXERCISE_SEEDS` and `SEAMOUNT_EXERCISE_OPERATIONS` change how much is done;
-//! `SEAMOUNT_EXERCISE_SEED` replays one.
+//! `PROOF_EXERCISE_SEEDS` and `PROOF_EXERCISE_OPERATIONS` change how much is done;
+//! `PROOF_EXERCISE_SEED` replays one.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -197,10 +197,10 @@ fn same(name: &str, found: &[u8], want: &[u8], at: u64) {
 #[test]
 fn direct_and_cached_access_agree() {
     let Some(ground) = Ground::new("exercise") else { return };
-    let operations = number("SEAMOUNT_EXERCISE_OPERATIONS", 5_000);
-    let only = number("SEAMOUNT_EXERCISE_SEED", 0);
+    let operations = number("PROOF_EXERCISE_OPERATIONS", 5_000);
+    let only = number("PROOF_EXERCISE_SEED", 0);
     let seeds =
-        if only > 0 { only..only + 1 } else { 1..1 + number("SEAMOUNT_EXERCISE_SEEDS", 20) };
+        if only > 0 { only..only + 1 } else { 1..1 + number("PROOF_EXERCISE_SEEDS", 20) };
     for seed in seeds {
         println!("exercise seed {seed}, {operations} operations");
         let mut draw = Draw::new(seed);

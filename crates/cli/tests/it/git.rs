@@ -30,7 +30,7 @@ fn a_repository_is_the_same_as_on_a_native_filesystem() {
     if !has(proof, &["git"]) {
         return;
     }
-    let files = number("SEAMOUNT_GIT_FILES", 3000);
+    let files = number("PROOF_GIT_FILES", 3000);
     let places = [ground.at("repository"), ground.beside().join("repository")];
     let heads = places.each_ref().map(|place| {
         fs::create_dir(place).unwrap();
