@@ -199,8 +199,7 @@ fn direct_and_cached_access_agree() {
     let Some(ground) = Ground::new("exercise") else { return };
     let operations = number("PROOF_EXERCISE_OPERATIONS", 5_000);
     let only = number("PROOF_EXERCISE_SEED", 0);
-    let seeds =
-        if only > 0 { only..only + 1 } else { 1..1 + number("PROOF_EXERCISE_SEEDS", 20) };
+    let seeds = if only > 0 { only..only + 1 } else { 1..1 + number("PROOF_EXERCISE_SEEDS", 20) };
     for seed in seeds {
         println!("exercise seed {seed}, {operations} operations");
         let mut draw = Draw::new(seed);
