@@ -91,14 +91,6 @@ pub fn mount_of(path: &Path) -> Result<Option<fuse::MountEntry>> {
     Ok(inside.max_by_key(|entry| entry.mountpoint.components().count()))
 }
 
-/// Whether a path has a mount whose server is gone. The kernel may know the attributes of its root by
-/// heart, but not how full it is. What was asked while the server went is aborted.
-pub fn is_dead(path: &Path) -> bool {
-    use rustix::io::Errno;
-    let answer = rustix::fs::statfs(path).err();
-    matches!(answer, Some(Errno::NOTCONN | Errno::CONNABORTED)) || fuse::is_stale(path)
-}
-
 /// The path without links; where it cannot be followed, as it is.
 pub fn real(path: &Path) -> Result<PathBuf> {
     let failed = |error| CliError::io(format!("cannot follow {}", path.display()), &error);

@@ -3,7 +3,6 @@
 
 use crate::error::{CliError, Result};
 use crate::store::{escape, unescape_path};
-use crate::target::is_dead;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -129,7 +128,7 @@ fn clear(id: u64, device: &str, path: &Path) {
             return;
         }
         // Nothing that lives is taken away, and nothing that was mounted over it since.
-        if is_dead(path) && fuse::unmount(path, true).is_ok() {
+        if fuse::is_stale(path) && fuse::unmount(path, true).is_ok() {
             return;
         }
         std::thread::sleep(Duration::from_millis(10));

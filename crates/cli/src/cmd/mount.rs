@@ -14,7 +14,7 @@ use crate::output::{Output, pairs, shown};
 use crate::progress::Unit;
 use crate::reach::Person;
 use crate::store::{StoreUrl, escape};
-use crate::target::{Target, is_dead, mounts};
+use crate::target::{Target, mounts};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -163,7 +163,7 @@ fn mountpoint(place: &Path, output: Output) -> Result<(PathBuf, bool)> {
     if place.as_os_str().is_empty() {
         return Err(CliError::usage("the mountpoint has no name"));
     }
-    if is_dead(place) {
+    if fuse::is_stale(place) {
         fuse::unmount(place, true).map_err(|error| {
             CliError::from(error).about(format!("{} has a dead mount", place.display()))
         })?;

@@ -8,7 +8,7 @@ use crate::output::{Lean, Table};
 use crate::progress::Unit;
 use crate::reach::{Person, interrupted, perform};
 use crate::store::{StoreName, StoreUrl};
-use crate::target::{Target, is_dead, mounts};
+use crate::target::{Target, mounts};
 use crate::units;
 use crate::work::{OpReport, StatsReport};
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,7 +70,7 @@ fn stores(args: &StatsArgs, context: &Context) -> Result<(BTreeSet<StoreUrl>, Op
     }
     let stores: BTreeSet<StoreUrl> = mounts()?
         .iter()
-        .filter(|entry| !is_dead(&entry.mountpoint))
+        .filter(|entry| !fuse::is_stale(&entry.mountpoint))
         .filter_map(|entry| Some(StoreName::of_source(&entry.source).ok()?.store))
         .collect();
     if stores.is_empty() {

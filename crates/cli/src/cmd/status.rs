@@ -8,7 +8,7 @@ use crate::output::{Lean, Table, pairs, shown};
 use crate::progress::Unit;
 use crate::reach::{Person, perform};
 use crate::store::{Found, StoreName, StoreUrl};
-use crate::target::{Target, is_dead, mounts};
+use crate::target::{Target, mounts};
 use crate::units;
 use crate::work::{StatusReport, VolumeReport};
 use serde::Serialize;
@@ -60,7 +60,7 @@ pub fn run(args: &StatusArgs, context: &Context) -> Result<()> {
         answer.mounts.push(MountLine {
             mountpoint: shown(entry.mountpoint.as_os_str().as_bytes()),
             source: entry.source.clone(),
-            stale: is_dead(&entry.mountpoint),
+            stale: fuse::is_stale(&entry.mountpoint),
         });
     }
     for store in &stores {

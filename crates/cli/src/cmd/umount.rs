@@ -10,7 +10,7 @@ use crate::output::shown;
 use crate::progress::Unit;
 use crate::reach::Person;
 use crate::store::{DEFAULT_VOLUME, StoreName};
-use crate::target::{is_dead, mounts, real};
+use crate::target::{mounts, real};
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 use std::thread::JoinHandle;
@@ -32,7 +32,7 @@ pub fn run(args: &UmountArgs, context: &Context) -> Result<()> {
     };
     // Asked before, so that the daemon's end is seen; answered when the volume is free. A dead daemon
     // does not answer, and a lazy unmount does not wait.
-    let is_alive = !args.lazy && !is_dead(&place);
+    let is_alive = !args.lazy && !fuse::is_stale(&place);
     let name = StoreName::of_source(&entry.source).ok().filter(|_| is_alive);
     let waiting = match name {
         Some(name) => match Link::connect(&name.store) {

@@ -140,15 +140,15 @@ pub(crate) fn is_root() -> bool {
 /// Mounts, and returns the device on which the kernel will ask.
 pub(crate) fn attach(options: &MountOptions) -> Result<Device, MountError> {
     let at = options.mountpoint.display();
+    if is_stale(&options.mountpoint) {
+        let text = format!("{at} has a mount whose server is gone; unmount it first");
+        return Err(MountError::new(MountErrorKind::Stale, text));
+    }
     match std::fs::metadata(&options.mountpoint) {
         Ok(found) if found.is_dir() => {}
         Ok(_) => {
             let text = format!("{at} is no directory; give one to mount on");
             return Err(MountError::new(MountErrorKind::NotDirectory, text));
-        }
-        Err(error) if error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => {
-            let text = format!("{at} has a mount whose server is gone; unmount it first");
-            return Err(MountError::new(MountErrorKind::Stale, text));
         }
         Err(error) => {
             let kind = match error.kind() {
@@ -190,10 +190,10 @@ pub(crate) fn abort(mountpoint: &Path) -> Result<(), MountError> {
 
 /// Whether a path is a mount whose server is gone.
 pub fn is_stale(mountpoint: &Path) -> bool {
-    match std::fs::symlink_metadata(mountpoint) {
-        Ok(_) => false,
-        Err(error) => error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()),
-    }
+    // Of its root the kernel may know the attributes by heart, but not how full it is. What was asked
+    // while the server went is aborted.
+    let answer = rustix::fs::statfs(mountpoint);
+    matches!(answer, Err(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
 /// Whether this machine has the device at all.
