@@ -3,6 +3,8 @@
 
 mod destroy;
 
+pub(crate) use destroy::NOT_WHOLE;
+
 use crate::blob::block::Codec;
 use crate::error::{Error, Kind, Result, corrupt, exists, invalid, not_found, too_long};
 use crate::schema::{
@@ -96,7 +98,7 @@ pub struct VolumeChanges {
 const VALUE_SLACK: usize = 4096;
 
 /// The block size that an engine's values allow.
-fn block_bytes_for(store: &Store) -> u32 {
+pub(crate) fn block_bytes_for(store: &Store) -> u32 {
     let value = store.capabilities().value_bytes_max.saturating_sub(VALUE_SLACK);
     let bound = u32::try_from(value).unwrap_or(u32::MAX).clamp(1024, 65_536);
     // The greatest power of two that fits.
@@ -278,7 +280,7 @@ async fn find(txn: &mut kv::Txn, name_key: &kv::Key) -> Result<(u16, VolumeRecor
             ),
         ),
     })?;
-    if record.features_refuse & destroy::BEING_DESTROYED != 0 {
+    if record.features_refuse & NOT_WHOLE != 0 {
         return Err(Error::new(
             Kind::Format,
             "the volume is not whole: it is being destroyed or loaded, or was until that program ended; \
@@ -345,7 +347,7 @@ pub(crate) fn decode_number(key: &[u8], record: &[u8]) -> Result<u16> {
 }
 
 /// The first number above those that are taken under which nothing is left.
-async fn free_number(txn: &mut kv::Txn) -> Result<u16> {
+pub(crate) async fn free_number(txn: &mut kv::Txn) -> Result<u16> {
     let mut highest = 0;
     let mut next = Some(Query::new(volume_names()));
     while let Some(query) = next {

@@ -149,15 +149,7 @@ pub(crate) enum Op<'a> {
         offset: u64,
         whence: u32,
     },
-    CopyRange {
-        from: u64,
-        from_offset: u64,
-        to: u64,
-        to_offset: u64,
-        len: u64,
-        flags: u64,
-        wide: bool,
-    },
+    CopyRange(CopyRange),
     Syncfs,
     /// Known, and not done here.
     Refused,
@@ -185,6 +177,19 @@ pub(crate) struct Write {
     pub(crate) data: Range<usize>,
     /// Set-user and set-group bits must go.
     pub(crate) kill: bool,
+}
+
+/// Bytes to copy from one open file to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CopyRange {
+    pub(crate) from: u64,
+    pub(crate) from_offset: u64,
+    pub(crate) to: u64,
+    pub(crate) to_offset: u64,
+    pub(crate) len: u64,
+    pub(crate) flags: u64,
+    /// Whether the answer has 64 bits.
+    pub(crate) wide: bool,
 }
 
 /// A lock to set or to ask for, `start..=last`.

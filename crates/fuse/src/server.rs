@@ -233,9 +233,7 @@ impl Server {
                 run!(slow fallocate(header, handle, offset, len, mode))
             }
             Op::Lseek { handle, offset, whence } => run!(lseek(handle, offset, whence)),
-            Op::CopyRange { from, from_offset, to, to_offset, len, flags, wide } => {
-                run!(slow copy_range(header, from, from_offset, to, to_offset, len, flags, wide))
-            }
+            Op::CopyRange(what) => run!(slow copy_range(header, what)),
             Op::Syncfs => run!(slow syncfs()),
             // Writes are begun where their buffer is.
             Op::Write(_) => ticket.answer(Err(Errno::EIO)),

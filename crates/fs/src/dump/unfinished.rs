@@ -4,22 +4,19 @@
 use super::LoadOptions;
 use super::record::VolumeFrame;
 use crate::error::{Error, Kind, Result, exists, stale};
-use crate::schema::{Keys, VOLUMES_MAX, VolumeRecord, volume_name, volume_names};
+use crate::schema::{Keys, VolumeRecord, volume_name};
 use crate::session::{Session, SessionOptions, Sharing};
 use crate::types::NAME_BYTES_MAX;
-use crate::volume::{Volume, World, decode_number, encode_number};
+use crate::volume::{
+    NOT_WHOLE, Volume, World, block_bytes_for, decode_number, encode_number, free_number,
+};
 use base::checksum::hash64;
 use bytes::Bytes;
-use kv::{Durability, Key, Query, Read, Store, Txn};
+use kv::{Durability, Key, Query, Read};
 
-/// In a volume's features that refuse: it is not whole. The same as of one that is being destroyed, so
-/// that nobody opens it and anybody may destroy it.
-const NOT_WHOLE: u64 = 1 << 63;
 /// Keys that one transaction removes.
 const KEYS_AT_ONCE: usize = 1024;
 const SUFFIX: &str = ".loading";
-/// Room that a block's header and parity's list of members need in a value.
-const VALUE_SLACK: usize = 4096;
 
 /// What a volume is called while it is loaded.
 pub fn loading_name(name: &str) -> String {
@@ -63,13 +60,6 @@ pub(super) fn record_of(
         inodes_max: volume.inodes_max,
         created: volume.created,
     }
-}
-
-/// The block size that an engine's values allow, as for a volume that is formatted.
-fn block_bytes_for(store: &Store) -> u32 {
-    let value = store.capabilities().value_bytes_max.saturating_sub(VALUE_SLACK);
-    let bound = u32::try_from(value).unwrap_or(u32::MAX).clamp(1024, 65_536);
-    1 << bound.ilog2()
 }
 
 /// A volume that is not whole, and the session that fills it.
@@ -214,23 +204,6 @@ async fn enter(world: &World, keys: Keys, records: [&Bytes; 2], next_inode: u64)
         })
         .await?;
     Ok(())
-}
-
-/// The first number above those that are taken.
-async fn free_number(txn: &mut Txn) -> Result<u16> {
-    let mut highest = 0;
-    let mut next = Some(Query::new(volume_names()));
-    while let Some(query) = next {
-        let page = txn.range(&query, Read::Serializable).await?;
-        for (key, value) in page.iter() {
-            highest = highest.max(decode_number(key, value)?);
-        }
-        next = if page.more { query.behind(&page) } else { None };
-    }
-    match highest < VOLUMES_MAX {
-        true => Ok(highest + 1),
-        false => Err(Error::new(Kind::NoSpace, "the store has as many volumes as it can have")),
-    }
 }
 
 /// Removes what a load has left that did not come to its end.

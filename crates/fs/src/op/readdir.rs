@@ -215,7 +215,8 @@ fn runs(inodes: &[Ino]) -> impl Iterator<Item = &[Ino]> {
     inodes.chunk_by(|a, b| b - a <= GAP)
 }
 
-async fn scan(tx: &mut Tx, first: Ino, last: Ino, found: &mut Vec<Attr>) -> Result<()> {
+/// What is known of the inodes between two numbers, in their order.
+pub(crate) async fn scan(tx: &mut Tx, first: Ino, last: Ino, found: &mut Vec<Attr>) -> Result<()> {
     let range: KeyRange = tx.keys.inodes(first, last);
     let mut next = Some(Query::new(range));
     let mut at: Option<(Ino, Inode, Sides)> = None;

@@ -6,9 +6,10 @@
 //! each who takes part.
 
 use crate::error::Result;
-use crate::schema::{Entry, Inode};
+use crate::op::readdir::scan;
+use crate::schema::Entry;
 use crate::session::Session;
-use crate::tx::{Sides, Tx, number};
+use crate::tx::Tx;
 use crate::types::{Attr, FileType, Ino};
 use base::sync::Mutex;
 use kv::{Key, Query, Read};
@@ -262,36 +263,8 @@ async fn attrs_of(tx: &mut Tx, inodes: &[Ino], found: &mut Vec<(Attr, u64)>) -> 
         return Ok(());
     };
     let mut wanted = inodes.chunk_by(|a, b| a == b);
-    let mut next = Some(Query::new(tx.keys.inodes(*first, *last)));
-    let mut at: Option<(Ino, Inode, Sides)> = None;
     let mut near: Vec<Attr> = Vec::with_capacity(inodes.len());
-    while let Some(query) = next {
-        let page = tx.range(&query, Read::Snapshot).await?;
-        for (key, value) in page.iter() {
-            match tx.keys.inode_key(key) {
-                Some((ino, None)) => {
-                    near.extend(
-                        at.take().map(|(ino, inode, sides)| tx.attr_with(ino, &inode, sides)),
-                    );
-                    let Some(inode) = Inode::decode(key, ino, value) else {
-                        return Err(tx.damaged(key, "is damaged"));
-                    };
-                    at = Some((ino, inode, Sides::default()));
-                }
-                Some((ino, Some(side))) => {
-                    if let Some((of, inode, sides)) = &mut at
-                        && *of == ino
-                        && inode.has_sides()
-                    {
-                        sides.set(side, number(value));
-                    }
-                }
-                None => {}
-            }
-        }
-        next = if page.more { query.behind(&page) } else { None };
-    }
-    near.extend(at.map(|(ino, inode, sides)| tx.attr_with(ino, &inode, sides)));
+    scan(tx, *first, *last, &mut near).await?;
     let mut near = near.into_iter();
     wanted.try_for_each(|names| {
         let ino = names.first().copied().unwrap_or(0);

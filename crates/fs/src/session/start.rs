@@ -81,7 +81,7 @@ impl Session {
 
 /// Takes a number that no session has, and writes the session's records.
 async fn enroll(volume: &Volume, record: &SessionRecord) -> Result<u64> {
-    let (keys, uuid) = (volume.keys, volume.record.uuid);
+    let (keys, held) = (volume.keys, &volume.record);
     let random = &volume.world.random;
     // The number is drawn once: after an unknown commit a record under it is ours.
     let id = (random.next_u64() >> 1).max(1);
@@ -93,7 +93,12 @@ async fn enroll(volume: &Volume, record: &SessionRecord) -> Result<u64> {
             let volume_key = keys.volume();
             let there = txn.get(&volume_key, Read::Serializable).await?;
             let there = there.and_then(|found| VolumeRecord::decode(&volume_key, &found).ok());
-            if there.is_none_or(|found| found.uuid != uuid) {
+            // A copy that was loaded has the same uuid, and perhaps other sizes.
+            let same = |found: &VolumeRecord| {
+                (found.uuid, found.chunk_bytes, found.block_bytes, found.inline_bytes_max)
+                    == (held.uuid, held.chunk_bytes, held.block_bytes, held.inline_bytes_max)
+            };
+            if !there.as_ref().is_some_and(same) {
                 return Err(Error::new(Kind::NotFound, "the volume was destroyed: open it again"));
             }
             let key = keys.session(id);

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// In a volume's features that refuse: it is being destroyed. One that is being loaded has it too: nobody
 /// opens it, and anybody may destroy it.
-pub(super) const BEING_DESTROYED: u64 = 1 << 63;
+pub(crate) const NOT_WHOLE: u64 = 1 << 63;
 
 /// Keys that one transaction removes.
 const KEYS_AT_ONCE: usize = 1024;
@@ -141,7 +141,7 @@ async fn mark(world: &World, name_key: &Key, keys: Keys, silent: &Beats) -> Resu
     let shared = world.store.capabilities().shared;
     // For a volume whose record is lost: what it says is of no interest any more.
     let lost = VolumeRecord {
-        features_refuse: BEING_DESTROYED,
+        features_refuse: NOT_WHOLE,
         features_read_only: 0,
         uuid: u128::from(world.random.next_u64()),
         chunk_bytes: 1 << 20,
@@ -166,13 +166,13 @@ async fn mark(world: &World, name_key: &Key, keys: Keys, silent: &Beats) -> Resu
                 Some(Err(VolumeDamage::Newer(_))) => return Err(unknown_volume()),
             };
             let features = record.features_refuse | record.features_read_only;
-            if features & !(KNOWN_FEATURES | BEING_DESTROYED) != 0 {
+            if features & !(KNOWN_FEATURES | NOT_WHOLE) != 0 {
                 return Err(unknown_volume());
             }
             if shared && let Some(who) = lively(silent, &heartbeats(&mut txn, keys).await?) {
                 return Err(busy(who));
             }
-            record.features_refuse |= BEING_DESTROYED;
+            record.features_refuse |= NOT_WHOLE;
             let record = Bytes::from(record.encode(&key));
             txn.put(&key, record.clone())?;
             txn.delete_range(&keys.sessions())?;

@@ -2,7 +2,7 @@
 
 use super::{Handler, caller, gone, writer};
 use crate::reply::{Errno, Reply};
-use crate::request::{Header, Write};
+use crate::request::{CopyRange, Header, Write};
 use crate::wire::numbers::fopen;
 use fs::{Fallocate, Handle, Kind, LockKind, OpenFlags, Seek};
 use rustix::fs::OFlags;
@@ -152,28 +152,19 @@ impl Handler {
         Ok(Reply::Offset(self.session.seek(Handle(handle), offset, what).await?))
     }
 
-    #[allow(clippy::too_many_arguments, reason = "those of copy_file_range(2)")]
-    pub(crate) async fn copy_range(
-        &self,
-        header: Header,
-        from: u64,
-        from_offset: u64,
-        to: u64,
-        to_offset: u64,
-        len: u64,
-        flags: u64,
-        wide: bool,
-    ) -> Result<Reply, Errno> {
-        if flags != 0 {
+    pub(crate) async fn copy_range(&self, header: Header, what: CopyRange) -> Result<Reply, Errno> {
+        if what.flags != 0 {
             return Err(Errno::EINVAL);
         }
         // The narrow answer has 32 bits.
-        let len = if wide { len } else { len.min(1 << 31) };
+        let len = if what.wide { what.len } else { what.len.min(1 << 31) };
         let caller = writer(header, false);
-        let (from, to) = (Handle(from), Handle(to));
-        let copied =
-            self.session.copy_range(&caller, from, from_offset, to, to_offset, len).await?;
-        Ok(if wide { Reply::Copied(copied) } else { Reply::Written(copied as u32) })
+        let (from, to) = (Handle(what.from), Handle(what.to));
+        let copied = self
+            .session
+            .copy_range(&caller, from, what.from_offset, to, what.to_offset, len)
+            .await?;
+        Ok(if what.wide { Reply::Copied(copied) } else { Reply::Written(copied as u32) })
     }
 
     pub(crate) async fn fsync(&self, handle: u64, data_only: bool) -> Result<Reply, Errno> {

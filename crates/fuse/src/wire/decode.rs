@@ -1,7 +1,7 @@
 //! Reads requests. Bytes that are no request are refused, never guessed at.
 
 use super::numbers::{self, IN_HEADER, Opcode, fattr, init};
-use crate::request::{Header, Init, Lk, Op, Setattr, Write};
+use crate::request::{CopyRange, Header, Init, Lk, Op, Setattr, Write};
 
 /// Bytes that are no request of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +156,7 @@ pub(crate) fn op<'a>(bytes: &'a [u8], envelope: &Envelope) -> Result<Op<'a>, Mal
         Opcode::CopyFileRange | Opcode::CopyFileRange64 => {
             let (handle, offset) = (from.u64()?, from.u64()?);
             let (_ino, to, to_offset) = (from.u64()?, from.u64()?, from.u64()?);
-            Op::CopyRange {
+            Op::CopyRange(CopyRange {
                 from: handle,
                 from_offset: offset,
                 to,
@@ -164,7 +164,7 @@ pub(crate) fn op<'a>(bytes: &'a [u8], envelope: &Envelope) -> Result<Op<'a>, Mal
                 len: from.u64()?,
                 flags: from.u64()?,
                 wide: opcode == Opcode::CopyFileRange64,
-            }
+            })
         }
         Opcode::Syncfs => Op::Syncfs,
         // A connection begins once, and no command is meant for this filesystem.
