@@ -71,7 +71,7 @@ impl Global {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Mount a volume
-    Mount(MountArgs),
+    Mount(Box<MountArgs>),
     /// Unmount a volume, and wait until its store is let go
     #[command(visible_alias = "unmount")]
     Umount(UmountArgs),
@@ -105,9 +105,18 @@ pub enum Verb {
     Man(ManArgs),
     /// Print the versions of the program and of the formats it knows
     Version,
-    /// Clears away the mounts of a daemon that died.
+    /// Keeps the mounts of a daemon that dies.
     #[command(hide = true)]
-    Watchdog,
+    Supervisor {
+        /// Whose, for people.
+        store: OsString,
+    },
+    /// Serves them again.
+    #[command(hide = true)]
+    TakeOver {
+        /// Whose, for people.
+        store: OsString,
+    },
 }
 
 /// `seamount mount`
@@ -169,6 +178,9 @@ pub struct MountArgs {
     /// Let programs run
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub exec: Option<String>,
+    /// When the daemon dies, have another one take the mount over
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub supervise: Option<String>,
     /// Mount over a directory that is not empty
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub nonempty: Option<String>,
@@ -190,6 +202,7 @@ impl MountArgs {
             ("suid", &self.suid),
             ("dev", &self.dev),
             ("exec", &self.exec),
+            ("supervise", &self.supervise),
             ("nonempty", &self.nonempty),
         ] {
             if let Some(value) = value {

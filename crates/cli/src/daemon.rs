@@ -4,15 +4,16 @@
 use crate::control::protocol::{FormatRequest, MountRequest, Request};
 use crate::control::server::{Handler, Server};
 use crate::error::{CliError, Failure, Result};
-use crate::opened::{Mounted, OpenStore};
+use crate::opened::{InUse, Mounted, OpenStore, SessionHow};
 use crate::store::unescape_path;
-use crate::watchdog::Watchdog;
+use crate::supervisor::{Served, Supervised, Supervisor, TakenOver};
 use crate::work::{self, Asker};
 use base::exec::block_on;
 use fs::{Atime, Volume};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -20,6 +21,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long programs that use a mount have after the first signal.
 const GRACE: Duration = Duration::from_secs(10);
+/// Handles of one daemon that another could take over: the next one's begin behind them.
+const HANDLES_BITS: u32 = 40;
 /// How often those who wait for an unmount are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -60,7 +63,7 @@ struct Life {
 /// A daemon.
 pub struct Daemon {
     store: Arc<OpenStore>,
-    watchdog: Mutex<Option<Watchdog>>,
+    supervisor: Mutex<Option<Supervisor>>,
     life: Mutex<Life>,
     /// Told whenever a mount is gone.
     changed: Condvar,
@@ -72,25 +75,17 @@ impl Daemon {
     /// called when programs can use the mount.
     pub fn run(
         store: Arc<OpenStore>,
+        served: &Served,
         first: &MountRequest,
         ready: impl FnOnce(&MountReply) -> Result<()>,
     ) -> Result<()> {
-        let (sender, events) = channel();
-        listen_to_signals(sender.clone())?;
-        let watchdog = Watchdog::start();
-        if let Err(error) = &watchdog {
-            tracing::warn!(%error, "no watchdog: if this daemon is killed, its mount stays behind");
+        let supervisor = Supervisor::start(served);
+        if let Err(error) = &supervisor {
+            tracing::warn!(%error, "no supervisor: if this daemon is killed, its mount stays behind");
         }
-        let daemon = Arc::new(Self {
-            store,
-            watchdog: Mutex::new(watchdog.ok()),
-            life: Mutex::default(),
-            changed: Condvar::new(),
-            events: Mutex::new(sender),
-        });
-        let server = daemon.mount(first).and_then(|reply| {
-            let desk = Arc::new(Desk(Arc::clone(&daemon)));
-            let server = Server::start(daemon.store.dir(), desk)?;
+        Self::live(store, supervisor.ok(), true, |daemon| {
+            let reply = daemon.mount(first)?;
+            let server = daemon.open_desk()?;
             ready(&reply)?;
             tracing::info!(
                 store = reply.store,
@@ -99,8 +94,53 @@ impl Daemon {
                 "mounted"
             );
             Ok(server)
+        })
+    }
+
+    /// Serves the mounts of a daemon that died.
+    pub fn take_over(store: Arc<OpenStore>, taken: TakenOver) -> Result<()> {
+        let TakenOver { generation, mounts, supervisor, .. } = taken;
+        Self::live(store, Some(supervisor), false, |daemon| {
+            for (mount, descriptors) in mounts {
+                daemon.resume(&mount, descriptors, generation)?;
+                let MountRequest { volume, mountpoint, .. } = &mount.request;
+                tracing::warn!(
+                    volume,
+                    mountpoint,
+                    generation,
+                    "taken over from a daemon that died"
+                );
+            }
+            let server = daemon.open_desk()?;
+            if let Some(supervisor) = lock(&daemon.supervisor).as_ref() {
+                supervisor.ready();
+            }
+            daemon.tell(Event::Unmounted);
+            Ok(server)
+        })
+    }
+
+    fn open_desk(self: &Arc<Self>) -> Result<Server> {
+        Server::start(self.store.dir(), Arc::new(Desk(Arc::clone(self))))
+    }
+
+    /// A daemon's life, from what it does first to its end.
+    fn live(
+        store: Arc<OpenStore>,
+        supervisor: Option<Supervisor>,
+        is_first: bool,
+        begin: impl FnOnce(&Arc<Self>) -> Result<Server>,
+    ) -> Result<()> {
+        let (sender, events) = channel();
+        listen_to_signals(sender.clone())?;
+        let daemon = Arc::new(Self {
+            store,
+            supervisor: Mutex::new(supervisor),
+            life: Mutex::default(),
+            changed: Condvar::new(),
+            events: Mutex::new(sender),
         });
-        let outcome = match server {
+        let outcome = match begin(&daemon) {
             Ok(server) => {
                 // Nobody but systemd wants to know, and it may not be there.
                 let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
@@ -109,15 +149,17 @@ impl Daemon {
                 server.end();
                 Ok(())
             }
+            // The supervisor tries again, with what is kept for that.
+            Err(error) if !is_first => return Err(error),
             Err(error) => {
                 daemon.unmount_all();
                 Err(error)
             }
         };
         let closed = daemon.store.close();
-        let watchdog = lock(&daemon.watchdog).take();
-        if let Some(watchdog) = watchdog {
-            watchdog.end();
+        let supervisor = lock(&daemon.supervisor).take();
+        if let Some(supervisor) = supervisor {
+            supervisor.end();
         }
         if outcome.is_ok() {
             tracing::info!("ended");
@@ -213,32 +255,82 @@ impl Daemon {
             .filter(|path| path.is_absolute())
             .ok_or_else(|| CliError::usage("the mountpoint is not an absolute path"))?;
         let volume_is_new = self.make_if_missing(asked)?;
-        let atime = match asked.atime.as_str() {
-            "strict" => Atime::Strict,
-            "off" => Atime::Off,
-            _ => Atime::Relative,
+        let how = SessionHow { survives: asked.supervised, ..session_how(asked) };
+        let used = self.store.begin_volume(volume, how)?;
+        let options = self.options(asked, mountpoint);
+        let mount = fuse::mount(used.session(), &options)?;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let since = i64::try_from(since).unwrap_or(i64::MAX);
+        let stays = asked.supervised && mount.can_be_resumed() && used.session().is_private();
+        if asked.supervised && !mount.can_be_resumed() {
+            tracing::warn!(
+                "this kernel cannot ask again what a daemon that died has not answered (Linux 6.9 can): \
+                 the mount ends with its daemon"
+            );
+        }
+        let id = lock(&self.supervisor)
+            .as_ref()
+            .and_then(|supervisor| supervisor.add(&mount, asked, since, stays));
+        self.attend(volume, &mount, used, since, id)?;
+        Ok(MountReply {
+            mountpoint: mount.mountpoint().to_string_lossy().into_owned(),
+            store: self.store.url().to_string(),
+            store_path: self.store.url().dir().to_string_lossy().into_owned(),
+            volume: volume.to_owned(),
+            pid: std::process::id(),
+            store_is_new: self.store.is_new && volume_is_new,
+            volume_is_new,
+            joined: false,
+        })
+    }
+
+    /// Goes on with a mount whose daemon has died.
+    fn resume(
+        self: &Arc<Self>,
+        mount: &Supervised,
+        descriptors: Vec<OwnedFd>,
+        generation: u64,
+    ) -> Result<()> {
+        let asked = &mount.request;
+        let mountpoint = unescape_path(&asked.mountpoint)
+            .ok_or_else(|| CliError::usage("the mountpoint is not a path"))?;
+        let old_handles = generation << HANDLES_BITS;
+        let how = SessionHow {
+            survives: true,
+            takes_over: true,
+            handles_from: old_handles,
+            ..session_how(asked)
         };
-        let used = self.store.begin_volume(volume, atime)?;
-        let source = self.store.url().with_volume(volume);
+        let used = self.store.begin_volume(&asked.volume, how)?;
+        let options = self.options(asked, mountpoint);
+        let resumed = fuse::resume(used.session(), &options, descriptors, old_handles)?;
+        self.attend(&asked.volume, &resumed, used, mount.since, Some(mount.id))
+    }
+
+    fn options(&self, asked: &MountRequest, mountpoint: PathBuf) -> fuse::MountOptions {
+        let source = self.store.url().with_volume(&asked.volume);
         let mut options = mount_options(asked, mountpoint, source);
         // The free space is that of the disk below.
         options.backing = Some(self.store.url().dir().to_path_buf());
-        let mount = fuse::mount(used.session(), &options)?;
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        let mounted = Mounted {
-            mount: mount.clone(),
-            session: used.session().clone(),
-            since: i64::try_from(since).unwrap_or(i64::MAX),
-        };
+        options
+    }
+
+    /// Notes a mount, and waits for its end beside everything else.
+    fn attend(
+        self: &Arc<Self>,
+        volume: &str,
+        mount: &fuse::Mount,
+        used: InUse,
+        since: i64,
+        id: Option<u64>,
+    ) -> Result<()> {
+        let mounted = Mounted { mount: mount.clone(), session: used.session().clone(), since };
         self.store.add_mount(volume, mounted);
-        let id = lock(&self.watchdog)
-            .as_mut()
-            .and_then(|watchdog| watchdog.add(mount.mountpoint(), &options.source));
         let (daemon, name, waited) = (Arc::clone(self), volume.to_owned(), mount.clone());
         let waiting = std::thread::Builder::new().name("mount-wait".to_owned()).spawn(move || {
             waited.wait();
-            if let (Some(id), Some(watchdog)) = (id, lock(&daemon.watchdog).as_mut()) {
-                watchdog.remove(id);
+            if let (Some(id), Some(supervisor)) = (id, lock(&daemon.supervisor).as_ref()) {
+                supervisor.remove(id);
             }
             tracing::info!(volume = name, mountpoint = %waited.mountpoint().display(), "unmounted");
             // The session ends first: who sees the mount gone may use the volume.
@@ -254,16 +346,7 @@ impl Daemon {
             let _ = mount.unmount(true);
             return Err(CliError::io("cannot start a thread", &error));
         }
-        Ok(MountReply {
-            mountpoint: mount.mountpoint().to_string_lossy().into_owned(),
-            store: self.store.url().to_string(),
-            store_path: self.store.url().dir().to_string_lossy().into_owned(),
-            volume: volume.to_owned(),
-            pid: std::process::id(),
-            store_is_new: self.store.is_new && volume_is_new,
-            volume_is_new,
-            joined: false,
-        })
+        Ok(())
     }
 
     fn make_if_missing(&self, asked: &MountRequest) -> Result<bool> {
@@ -354,10 +437,20 @@ fn mount_options(asked: &MountRequest, mountpoint: PathBuf, source: String) -> f
     options.dev = asked.dev.unwrap_or(options.dev);
     options.exec = asked.exec.unwrap_or(options.exec);
     options.threads = asked.threads;
+    options.survives = asked.supervised;
     options.attr_ttl = asked.attr_ttl_ms.map(Duration::from_millis);
     options.entry_ttl = asked.entry_ttl_ms.map(Duration::from_millis);
     options.negative_ttl = asked.negative_ttl_ms.map(Duration::from_millis);
     options
+}
+
+fn session_how(asked: &MountRequest) -> SessionHow {
+    let atime = match asked.atime.as_str() {
+        "strict" => Atime::Strict,
+        "off" => Atime::Off,
+        _ => Atime::Relative,
+    };
+    SessionHow { atime, ..SessionHow::default() }
 }
 
 fn listen_to_signals(events: Sender<Event>) -> Result<()> {

@@ -8,7 +8,7 @@
 //! * `work`: what verbs do to an open store (`opened`), written once. `reach`: in this process, or through
 //!   the daemon by `control`.
 //! * `bench`: workloads, and how they are measured.
-//! * `daemon`, `background`, `watchdog`: what stays when a volume is mounted.
+//! * `daemon`, `background`, `supervisor`: what stays when a volume is mounted.
 
 pub mod args;
 pub mod background;
@@ -25,9 +25,9 @@ pub mod output;
 pub mod progress;
 pub mod reach;
 pub mod store;
+pub mod supervisor;
 pub mod target;
 pub mod units;
-pub mod watchdog;
 pub mod work;
 
 use args::{Cli, Verb};
@@ -77,8 +77,10 @@ pub fn run(words: Vec<OsString>) -> ExitCode {
 }
 
 fn obey(cli: &Cli, words: &[OsString]) -> Result<()> {
-    if matches!(cli.verb, Verb::Watchdog) {
-        return watchdog::watch(std::io::stdin().lock());
+    match cli.verb {
+        Verb::Supervisor { .. } => return supervisor::watch(),
+        Verb::TakeOver { .. } => return cmd::take_over::run(),
+        _ => {}
     }
     let mut flags = Settings::default();
     let mut config = cli.global.config.clone();
@@ -126,6 +128,6 @@ fn obey(cli: &Cli, words: &[OsString]) -> Result<()> {
         Verb::Completion(args) => cmd::shell::completion(args, &context),
         Verb::Man(args) => cmd::shell::man(args, &context),
         Verb::Version => cmd::shell::version(&context),
-        Verb::Watchdog => Err(CliError::usage("not for people")),
+        Verb::Supervisor { .. } | Verb::TakeOver { .. } => Err(CliError::usage("not for people")),
     }
 }

@@ -47,6 +47,25 @@ pub struct Mounted {
     pub since: i64,
 }
 
+/// How a session is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionHow {
+    /// When reading changes access times.
+    pub atime: Atime,
+    /// Another process can take over from this one.
+    pub survives: bool,
+    /// This process takes over from another.
+    pub takes_over: bool,
+    /// Handles are numbered from here on.
+    pub handles_from: u64,
+}
+
+impl Default for SessionHow {
+    fn default() -> Self {
+        Self { atime: Atime::Relative, survives: false, takes_over: false, handles_from: 0 }
+    }
+}
+
 /// What came of trying to open a store.
 #[derive(Debug)]
 pub enum Opening {
@@ -146,27 +165,27 @@ impl OpenStore {
                 Ok(self.in_use(name, session.clone()))
             }
             Some(Slot::Alone) => Err(self.worked_on(name)),
-            None => self.begin(&mut volumes, name, Atime::Relative),
+            None => self.begin(&mut volumes, name, SessionHow::default()),
         }
     }
 
     /// Uses a volume that nobody uses: for a mount, which says how its session is to be. Others may
     /// join it.
-    pub fn begin_volume(self: &Arc<Self>, name: &str, atime: Atime) -> Result<InUse> {
+    pub fn begin_volume(self: &Arc<Self>, name: &str, how: SessionHow) -> Result<InUse> {
         let mut volumes = self.volumes.lock();
         if volumes.contains_key(name) {
             return Err(self.worked_on(name));
         }
-        self.begin(&mut volumes, name, atime)
+        self.begin(&mut volumes, name, how)
     }
 
     fn begin(
         self: &Arc<Self>,
         volumes: &mut BTreeMap<String, Slot>,
         name: &str,
-        atime: Atime,
+        how: SessionHow,
     ) -> Result<InUse> {
-        let session = self.start_session(name, atime)?;
+        let session = self.start_session(name, how)?;
         volumes.insert(name.to_owned(), Slot::Shared { session: session.clone(), users: 1 });
         Ok(self.in_use(name, session))
     }
@@ -200,7 +219,7 @@ impl OpenStore {
         InUse { store: Arc::clone(self), name: name.to_owned(), session }
     }
 
-    fn start_session(&self, name: &str, atime: Atime) -> Result<Session> {
+    fn start_session(&self, name: &str, how: SessionHow) -> Result<Session> {
         let about = |error: fs::Error| {
             let kind = error.kind();
             let made = CliError::from(error)
@@ -215,7 +234,10 @@ impl OpenStore {
         };
         let volume = block_on(Volume::open(&self.world, name)).map_err(about)?;
         let options = SessionOptions {
-            atime,
+            atime: how.atime,
+            survives: how.survives,
+            takes_over: how.takes_over,
+            handles_from: how.handles_from,
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             pid: std::process::id(),
             ..SessionOptions::default()
@@ -376,7 +398,10 @@ mod tests {
         let first = store.use_volume("v").unwrap();
         let second = store.use_volume("v").unwrap();
         assert_eq!(first.session().id(), second.session().id());
-        assert_eq!(store.begin_volume("v", Atime::Off).unwrap_err().kind, Failure::InUse);
+        assert_eq!(
+            store.begin_volume("v", SessionHow::default()).unwrap_err().kind,
+            Failure::InUse
+        );
         assert_eq!(store.alone("v", "destroy", || Ok(())).unwrap_err().kind, Failure::InUse);
         let session = first.session().clone();
         drop(first);

@@ -142,6 +142,9 @@ pub fn replies(bytes: &[u8]) {
     fn reply<T: Reply + Debug>(bytes: &[u8]) {
         one_form(bytes, |from| reply::decode::<T>(KEY, from), |value| reply::encode(KEY, value));
     }
+    if let Some((number, bare)) = reply::decode_asked(KEY, bytes) {
+        assert_eq!(reply::encode_asked(KEY, number, bare), bytes);
+    }
     reply::<()>(bytes);
     reply::<u64>(bytes);
     reply::<bool>(bytes);

@@ -43,7 +43,7 @@ pub use error::{Error, Kind, Result};
 pub use progress::{NoProgress, Progress};
 pub use report::{Collected, DataForm, Extent, Info, LeaseInfo, SessionInfo, Summary, Walk};
 pub use session::{
-    Atime, Maintained, Observer, OpKind, Session, SessionCounts, SessionOptions, Sharing,
+    Asked, Atime, Maintained, Observer, OpKind, Session, SessionCounts, SessionOptions, Sharing,
 };
 pub use types::*;
 pub use volume::{FormatOptions, Volume, VolumeChanges, World};

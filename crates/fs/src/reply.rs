@@ -4,6 +4,8 @@ use crate::schema::codec::{Reader, Writer, unseal};
 use crate::types::{Attr, Time};
 
 const VERSION: u8 = 1;
+/// That of a record which also says for which request the reply is.
+const VERSION_ASKED: u8 = 2;
 
 /// What an operation answers.
 pub(crate) trait Reply: Sized {
@@ -26,6 +28,35 @@ pub(crate) fn decode<T: Reply>(key: &[u8], record: &[u8]) -> Option<T> {
     let value = T::read(&mut from)?;
     from.end()?;
     Some(value)
+}
+
+/// A reply without key and seal.
+pub(crate) fn encode_bare<T: Reply>(value: &T) -> Vec<u8> {
+    let mut out = Writer::default();
+    value.write(&mut out);
+    out.into_bytes()
+}
+
+pub(crate) fn decode_bare<T: Reply>(bare: &[u8]) -> Option<T> {
+    let mut from = Reader(bare);
+    let value = T::read(&mut from)?;
+    from.end()?;
+    Some(value)
+}
+
+/// A reply with the number of its request.
+pub(crate) fn encode_asked(key: &[u8], number: u64, bare: &[u8]) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.byte(VERSION_ASKED).number(number).raw(bare);
+    out.seal(key)
+}
+
+pub(crate) fn decode_asked<'a>(key: &[u8], record: &'a [u8]) -> Option<(u64, &'a [u8])> {
+    let mut from = unseal(key, record)?;
+    if from.byte()? != VERSION_ASKED {
+        return None;
+    }
+    Some((from.number()?, from.0))
 }
 
 impl Reply for () {

@@ -1,7 +1,7 @@
 //! A mount, from its first words with the kernel to its end.
 
 use crate::device::Device;
-use crate::handler::{Handler, Kept, Policy, Waiters};
+use crate::handler::{Adopted, Handler, Kept, Policy, Waiters};
 use crate::mount::{self, MountError, MountErrorKind, MountOptions};
 use crate::reply::{Errno, Reply};
 use crate::server::{REQUEST_BYTES_MAX, Server, WRITE_BYTES_MAX};
@@ -13,6 +13,7 @@ use base::pool::Pool;
 use base::{Spawn, SystemThreads};
 use fs::Session;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,12 +38,14 @@ pub struct Mount(Arc<Inner>);
 struct Inner {
     options: MountOptions,
     server: Arc<Server>,
+    devices: Vec<Arc<Device>>,
+    resends: bool,
 }
 
 /// Mounts a session. When this returns, the mount answers.
 pub fn mount(session: &Session, options: &MountOptions) -> Result<Mount, MountError> {
     let device = Arc::new(mount::attach(options)?);
-    let mounted = start(session, options, &device);
+    let mounted = start(session, options, device);
     if mounted.is_err() {
         // Nobody will ever answer: take it away again.
         let _ = mount::unmount(&options.mountpoint, true);
@@ -50,13 +53,63 @@ pub fn mount(session: &Session, options: &MountOptions) -> Result<Mount, MountEr
     mounted
 }
 
+/// Serves a mount whose process has died, by the descriptors that it had: what was asked of it and not
+/// answered is asked again. Handles up to `old_handles` are those of the one before.
+pub fn resume(
+    session: &Session,
+    options: &MountOptions,
+    descriptors: Vec<OwnedFd>,
+    old_handles: u64,
+) -> Result<Mount, MountError> {
+    let failed = |error: io::Error| {
+        MountError::new(MountErrorKind::Other, "cannot take the mount over").caused_by(error)
+    };
+    let mut devices = Vec::new();
+    for descriptor in descriptors {
+        devices.push(Arc::new(Device::from_fd(descriptor).map_err(failed)?));
+    }
+    // Before anything is read: what is under way here must not be asked again.
+    if let Some(device) = devices.first() {
+        device.send(encode::resend().finish(0), &[]).map_err(failed)?;
+    }
+    let policy = Policy::of(session, options);
+    serve(session, options, policy, devices, Adopted::new(old_handles), true)
+}
+
 fn start(
     session: &Session,
     options: &MountOptions,
-    device: &Arc<Device>,
+    device: Arc<Device>,
 ) -> Result<Mount, MountError> {
     let policy = Policy::of(session, options);
-    greet(device, policy)?;
+    let agreed = greet(&device, policy)?;
+    let wanted = match options.threads {
+        0 => std::thread::available_parallelism().map_or(2, usize::from).clamp(2, THREADS_MAX),
+        chosen => chosen,
+    };
+    let mut devices = vec![device];
+    while let Some(first) = devices.first()
+        && devices.len() < wanted
+    {
+        devices.push(Arc::new(first.again().map_err(unserved)?));
+    }
+    let resends = agreed & init::HAS_RESEND != 0;
+    serve(session, options, policy, devices, Adopted::default(), resends)
+}
+
+fn unserved(error: io::Error) -> MountError {
+    MountError::new(MountErrorKind::Other, "cannot serve the mount").caused_by(error)
+}
+
+/// Starts a thread for each descriptor.
+fn serve(
+    session: &Session,
+    options: &MountOptions,
+    policy: Policy,
+    devices: Vec<Arc<Device>>,
+    adopted: Adopted,
+    resends: bool,
+) -> Result<Mount, MountError> {
     let spawn: Arc<dyn Spawn> = Arc::new(SystemThreads);
     let pool = Pool::new("seamount-wait", POOL_THREADS_MAX, Arc::clone(&spawn));
     let clock = Arc::clone(&session.volume().world().clock);
@@ -65,22 +118,13 @@ fn start(
         policy,
         waiters: Waiters::default(),
         kept: Kept::default(),
+        adopted,
+        survives: options.survives && resends && policy.private,
         backing: options.backing.clone(),
     };
     let server = Arc::new(Server::new(handler, clock, pool));
-    let failed = |error: io::Error| {
-        MountError::new(MountErrorKind::Other, "cannot serve the mount").caused_by(error)
-    };
-    let wanted = match options.threads {
-        0 => std::thread::available_parallelism().map_or(2, usize::from).clamp(2, THREADS_MAX),
-        chosen => chosen,
-    };
-    for number in 0..wanted {
-        let device = match number {
-            0 => Arc::clone(device),
-            _ => Arc::new(device.again().map_err(failed)?),
-        };
-        let serving = Arc::clone(&server);
+    for (number, device) in devices.iter().enumerate() {
+        let (serving, device) = (Arc::clone(&server), Arc::clone(device));
         server.enter();
         let body = move || {
             if let Err(error) = serving.serve(&device) {
@@ -93,15 +137,17 @@ fn start(
             Err(error) => {
                 server.leave();
                 if number == 0 {
-                    return Err(failed(error));
+                    return Err(unserved(error));
                 }
                 tracing::warn!(%error, threads = number, "fewer threads than wanted serve the mount");
                 break;
             }
         }
     }
-    session.observe(Some(Arc::new(Teller(Arc::clone(device)))));
-    let mounted = Mount(Arc::new(Inner { options: options.clone(), server }));
+    if let Some(device) = devices.first() {
+        session.observe(Some(Arc::new(Teller(Arc::clone(device)))));
+    }
+    let mounted = Mount(Arc::new(Inner { options: options.clone(), server, devices, resends }));
     mounted.read_further_ahead();
     Ok(mounted)
 }
@@ -117,8 +163,8 @@ impl fs::Observer for Teller {
     }
 }
 
-/// The first words: what the kernel can, and what of that is wanted.
-fn greet(device: &Device, policy: Policy) -> Result<(), MountError> {
+/// The first words: what the kernel can, and what of that is wanted. Returns what was agreed on.
+fn greet(device: &Device, policy: Policy) -> Result<u64, MountError> {
     let failed = |error: io::Error| {
         MountError::new(MountErrorKind::Other, "the kernel did not begin").caused_by(error)
     };
@@ -157,7 +203,8 @@ fn greet(device: &Device, policy: Policy) -> Result<(), MountError> {
         max_pages: (WRITE_BYTES_MAX / PAGE_BYTES) as u16,
     };
     let mut encoded = encode::init_reply(unique, &answer);
-    device.send(encoded.finish(0), &[]).map_err(failed)
+    device.send(encoded.finish(0), &[]).map_err(failed)?;
+    Ok(answer.flags)
 }
 
 fn wanted(policy: Policy) -> u64 {
@@ -176,7 +223,8 @@ fn wanted(policy: Policy) -> u64 {
         | init::CACHE_SYMLINKS
         | init::HANDLE_KILLPRIV_V2
         | init::SETXATTR_EXT
-        | init::DIRECT_IO_ALLOW_MMAP;
+        | init::DIRECT_IO_ALLOW_MMAP
+        | init::HAS_RESEND;
     if policy.private {
         // The kernel keeps locks itself, and its pages are true.
         always
@@ -222,6 +270,17 @@ impl Mount {
             return Ok(());
         }
         mount::abort(self.mountpoint())
+    }
+
+    /// The descriptors by which it is served. While any process has them, the kernel waits for answers.
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.0.devices.iter().map(|device| device.as_fd()).collect()
+    }
+
+    /// Whether the kernel can ask again what was not answered, so that another process can take the mount
+    /// over.
+    pub fn can_be_resumed(&self) -> bool {
+        self.0.resends
     }
 
     /// What was asked so far, by kind.

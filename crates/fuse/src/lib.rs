@@ -15,10 +15,11 @@ mod mount;
 mod reply;
 mod request;
 mod server;
+mod slots;
 mod stats;
 mod wire;
 
-pub use connection::{Mount, mount};
+pub use connection::{Mount, mount, resume};
 pub use mount::{
     MountEntry, MountError, MountErrorKind, MountOptions, has_device, is_stale, mounted, unmount,
 };

@@ -11,6 +11,10 @@ pub(crate) struct Header {
     pub(crate) ino: u64,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
+    /// It was asked before, of a process that died.
+    pub(crate) again: bool,
+    /// The number of its place among those under way, for what must not be done twice; 0 for none.
+    pub(crate) slot: u32,
 }
 
 /// A request. Names and values borrow from the transport's buffer.
@@ -184,6 +188,7 @@ pub(crate) struct Write {
 pub(crate) struct CopyRange {
     pub(crate) from: u64,
     pub(crate) from_offset: u64,
+    pub(crate) to_ino: u64,
     pub(crate) to: u64,
     pub(crate) to_offset: u64,
     pub(crate) len: u64,

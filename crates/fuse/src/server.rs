@@ -5,6 +5,7 @@ use crate::device::Device;
 use crate::handler::Handler;
 use crate::reply::{Errno, Reply};
 use crate::request::{Header, Op};
+use crate::slots::Slots;
 use crate::stats::Stats;
 use crate::wire::decode::{self, Envelope};
 use crate::wire::encode;
@@ -35,6 +36,7 @@ pub(crate) struct Server {
     /// For what waits, or would hold up the thread that faces the kernel.
     pub(crate) pool: Pool,
     pub(crate) in_flight: AtomicU64,
+    slots: Slots,
     buffers: Mutex<Vec<Vec<u8>>>,
     threads: Mutex<usize>,
     ended: Condvar,
@@ -48,6 +50,7 @@ impl Server {
             clock,
             pool,
             in_flight: AtomicU64::new(0),
+            slots: Slots::default(),
             buffers: Mutex::default(),
             threads: Mutex::default(),
             ended: Condvar::new(),
@@ -109,10 +112,13 @@ impl Server {
     /// Begins the request in the first `len` bytes of `buffer`.
     fn begin(self: &Arc<Self>, device: &Arc<Device>, buffer: Vec<u8>, len: usize) {
         let bytes = buffer.get(..len).unwrap_or_default();
-        let Ok(envelope) = decode::envelope(bytes) else {
+        let Ok(mut envelope) = decode::envelope(bytes) else {
             tracing::error!(len, "the kernel sent what is no request");
             return self.put_back(buffer);
         };
+        if self.handler.survives && envelope.opcode.is_some_and(Opcode::is_done_once) {
+            envelope.header.slot = self.slots.take();
+        }
         let ticket = Ticket::new(self, device, &envelope);
         match decode::op(bytes, &envelope) {
             Ok(Op::Write(write)) => {
@@ -153,7 +159,7 @@ impl Server {
                 let name = Box::<[u8]>::from(name);
                 run!(lookup(header, &name))
             }
-            Op::Forget { inodes } => match self.handler.kept.any() {
+            Op::Forget { inodes } => match self.handler.cares_for_forgets() {
                 false => ticket.answer(Ok(Reply::Silence)),
                 true => {
                     let inodes: Vec<u64> = decode::forgotten(inodes).collect();
@@ -198,11 +204,11 @@ impl Server {
                 run!(create(header, &name, flags, mode, umask))
             }
             Op::Tmpfile { flags, mode, umask } => run!(tmpfile(header, flags, mode, umask)),
-            Op::Read { handle, offset, len } => run!(read(handle, offset, len)),
+            Op::Read { handle, offset, len } => run!(read(header, handle, offset, len)),
             Op::Statfs => run!(statfs()),
             Op::Release { handle, owner, flock } => run!(release(handle, owner, flock)),
-            Op::Fsync { handle, data_only } => run!(slow fsync(handle, data_only)),
-            Op::Flush { handle, owner } => run!(flush(handle, owner)),
+            Op::Fsync { handle, data_only } => run!(slow fsync(header, handle, data_only)),
+            Op::Flush { handle, owner } => run!(flush(header, handle, owner)),
             Op::Setxattr { name, value, flags, kill_group } => {
                 let (name, value) = (Box::<[u8]>::from(name), Box::<[u8]>::from(value));
                 run!(setxattr(header, &name, &value, flags, kill_group))
@@ -217,11 +223,13 @@ impl Server {
                 run!(removexattr(header, &name))
             }
             Op::Opendir => run!(opendir(header)),
-            Op::Readdir { handle, cookie, len } => run!(readdir(handle, cookie, len)),
-            Op::Readdirplus { handle, cookie, len } => run!(readdirplus(handle, cookie, len)),
+            Op::Readdir { handle, cookie, len } => run!(readdir(header, handle, cookie, len)),
+            Op::Readdirplus { handle, cookie, len } => {
+                run!(readdirplus(header, handle, cookie, len))
+            }
             Op::Releasedir { handle } => run!(releasedir(handle)),
-            Op::Fsyncdir { handle } => run!(slow fsyncdir(handle)),
-            Op::Getlk(lk) => run!(getlk(lk)),
+            Op::Fsyncdir { handle } => run!(slow fsyncdir(header, handle)),
+            Op::Getlk(lk) => run!(getlk(header, lk)),
             Op::Setlk { lk, wait } => run!(setlk(header, lk, wait)),
             Op::Access { mask } => run!(access(header, mask)),
             Op::Interrupt { unique } => {
@@ -232,7 +240,7 @@ impl Server {
             Op::Fallocate { handle, offset, len, mode } => {
                 run!(slow fallocate(header, handle, offset, len, mode))
             }
-            Op::Lseek { handle, offset, whence } => run!(lseek(handle, offset, whence)),
+            Op::Lseek { handle, offset, whence } => run!(lseek(header, handle, offset, whence)),
             Op::CopyRange(what) => run!(slow copy_range(header, what)),
             Op::Syncfs => run!(slow syncfs()),
             // Writes are begun where their buffer is.
@@ -321,6 +329,10 @@ impl Drop for Ticket {
         if !self.answered {
             tracing::error!(opcode = ?self.opcode, "a request was given up: answered with EIO");
             self.send(&Err(Errno::EIO));
+        }
+        // Not before the answer is there: until then the request may be asked again.
+        if self.header.slot != 0 {
+            self.server.slots.give_back(self.header.slot);
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod shell;
 pub mod stats;
 pub mod status;
 pub mod stream;
+pub mod take_over;
 pub mod umount;
 pub mod volume;
 

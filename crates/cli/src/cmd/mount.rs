@@ -1,6 +1,6 @@
 //! `seamount mount`: looks at both places, then mounts, or has the store's daemon do it.
 
-use super::Context;
+use super::{Context, take_over};
 use crate::args::MountArgs;
 use crate::background;
 use crate::config::Settings;
@@ -96,6 +96,7 @@ impl Plan {
             dev: settings.dev,
             exec: settings.exec,
             threads: settings.threads.unwrap_or(0),
+            supervised: settings.supervise.unwrap_or(args.background),
             attr_ttl_ms: millis(settings.attr_ttl),
             entry_ttl_ms: millis(settings.entry_ttl),
             negative_ttl_ms: millis(settings.negative_ttl),
@@ -119,7 +120,8 @@ impl Plan {
                 Opening::Opened(opened) => {
                     let log = opened.dir().try_clone();
                     let log = log.map_err(|error| CliError::io("cannot open the store", &error))?;
-                    return Daemon::run(opened, &self.request, |reply| {
+                    let served = take_over::served(store, &context.settings);
+                    return Daemon::run(opened, &served, &self.request, |reply| {
                         if !child {
                             return print(reply, args, context, false);
                         }

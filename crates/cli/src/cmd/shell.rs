@@ -106,6 +106,6 @@ mod tests {
             let (_, page) = pages.iter().find(|page| page.0 == name).expect(&name);
             assert!(page.contains(".TH"), "{name}");
         }
-        assert!(!pages.iter().any(|page| page.0.contains("watchdog")));
+        assert!(!pages.iter().any(|page| page.0.contains("supervisor")));
     }
 }

@@ -136,6 +136,8 @@ pub struct MountRequest {
     pub exec: Option<bool>,
     /// Threads; 0 by the machine.
     pub threads: usize,
+    /// The mount outlives its daemon: another one takes it over.
+    pub supervised: bool,
     /// How long the kernel keeps attributes, in milliseconds.
     pub attr_ttl_ms: Option<u64>,
     /// How long it keeps names.

@@ -24,12 +24,23 @@ pub(crate) struct Ground {
     /// The store's path, when this is a mount.
     store: Option<PathBuf>,
     mounted: bool,
+    /// Words for the mount.
+    words: &'static [&'static str],
 }
 
 impl Ground {
     /// A fresh ground for the proof of this name, or `None` with a loud line where nothing can be
     /// mounted.
     pub(crate) fn new(proof: &str) -> Option<Self> {
+        Self::with(proof, &[])
+    }
+
+    /// The same, whose mount ends with its daemon.
+    pub(crate) fn unsupervised(proof: &str) -> Option<Self> {
+        Self::with(proof, &["--supervise=false"])
+    }
+
+    fn with(proof: &str, words: &'static [&'static str]) -> Option<Self> {
         static UMASK: Once = Once::new();
         UMASK.call_once(|| {
             rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
@@ -45,7 +56,7 @@ impl Ground {
         let root = dir.path().join("mnt");
         fs::create_dir(&root).unwrap();
         let store = native.is_none().then(|| dir.path().join("store"));
-        let mut ground = Self { dir, root, store, mounted: false };
+        let mut ground = Self { dir, root, store, mounted: false, words };
         ground.mount();
         Some(ground)
     }
@@ -113,8 +124,10 @@ impl Ground {
 
     /// Mounts a store, or a volume of it, at another place. Who does it unmounts it.
     pub(crate) fn mount_at(&self, store: &std::ffi::OsStr, place: &Path) -> String {
-        let ended =
-            self.seamount(&["mount".as_ref(), "--background".as_ref(), store, place.as_os_str()]);
+        let mut words: Vec<&std::ffi::OsStr> = vec!["mount".as_ref(), "--background".as_ref()];
+        words.extend(self.words.iter().map(|word| std::ffi::OsStr::new(*word)));
+        words.extend([store, place.as_os_str()]);
+        let ended = self.seamount(&words);
         assert!(ended.success(), "mount failed: {ended}\n{}", self.log());
         assert!(
             is_mounted(place),
@@ -161,8 +174,8 @@ impl Ground {
         self.mount();
     }
 
-    /// Kills the processes that clear up behind the daemons of this ground, their children.
-    pub(crate) fn kill_watchdogs(&self) {
+    /// Kills the supervisors of this ground, the children of its daemons.
+    pub(crate) fn kill_supervisors(&self) {
         for daemon in self.daemons() {
             let daemon = daemon.as_raw_nonzero();
             let threads = fs::read_dir(format!("/proc/{daemon}/task")).unwrap().flatten();
@@ -198,7 +211,11 @@ impl Ground {
             };
             let Ok(words) = fs::read(entry.path().join("cmdline")) else { continue };
             let is_ours = fs::read_link(entry.path().join("exe")).is_ok_and(|exe| exe == program);
-            if is_ours && words.windows(needle.len()).any(|window| window == needle) {
+            let is_supervisor = words.split(|byte| *byte == 0).nth(1) == Some(b"supervisor");
+            if is_ours
+                && !is_supervisor
+                && words.windows(needle.len()).any(|window| window == needle)
+            {
                 found.extend(Pid::from_raw(pid));
             }
         }

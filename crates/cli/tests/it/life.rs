@@ -80,7 +80,7 @@ fn a_terminated_daemon_leaves_cleanly() {
 
 #[test]
 fn a_killed_daemon_loses_nothing_that_it_answered() {
-    let Some(mut ground) = Ground::new("kill -9 of the daemon") else { return };
+    let Some(mut ground) = Ground::unsupervised("kill -9 of the daemon") else { return };
     if ground.is_native() {
         return;
     }
@@ -149,13 +149,13 @@ fn a_killed_daemon_loses_nothing_that_it_answered() {
 
 #[test]
 fn a_mount_over_a_stale_one_clears_it() {
-    let Some(mut ground) = Ground::new("stale mount") else { return };
+    let Some(mut ground) = Ground::unsupervised("stale mount") else { return };
     if ground.is_native() {
         return;
     }
     ground.file("kept", b"kept");
-    // Without the one who clears up behind a dead daemon, its mount stays, and answers nobody.
-    ground.kill_watchdogs();
+    // Without a supervisor, the mount of a dead daemon stays, and answers nobody.
+    ground.kill_supervisors();
     ground.kill_daemon();
     let answer = rustix::fs::statfs(ground.root()).unwrap_err();
     // The one while the connection is being cut, the other ever after.

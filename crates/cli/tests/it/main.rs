@@ -34,6 +34,7 @@ mod rename;
 mod scale;
 mod special;
 mod sqlite;
+mod survive;
 mod times;
 mod tool;
 mod tree;

@@ -43,7 +43,7 @@ impl Session {
 
     /// What the last handle of an inode has to do. The background goes on with it when it fails, or
     /// when nobody waits for it any more.
-    async fn leave_last(&self, ino: Ino, last: Last) -> Result<()> {
+    pub(crate) async fn leave_last(&self, ino: Ino, last: Last) -> Result<()> {
         let mut leaving = Leaving { session: self, ino, last, done: false };
         if self.0.private {
             if last.locked {

@@ -31,7 +31,7 @@ pub(crate) async fn drop_link(tx: &mut Tx, ino: Ino, mut inode: Inode) -> Result
 /// Whether nobody has an inode open. On a private store it cannot be opened from here to the end of
 /// the transaction; on a shared one opening it conflicts.
 async fn may_go(tx: &mut Tx, ino: Ino) -> Result<bool> {
-    match tx.session.open.doom(ino) {
+    match tx.session.open.doom_unless_held(ino) {
         None => return Ok(false),
         Some(doomed) => tx.doomed.push(doomed),
     }
@@ -88,26 +88,30 @@ impl Session {
         Ok(collected)
     }
 
+    /// Some inodes without names, from a number on.
+    pub(crate) async fn nameless_from(&self, first: Ino) -> Result<Vec<Ino>> {
+        self.view(|mut tx| async move {
+            let range =
+                kv::KeyRange { start: tx.keys.garbage(first), end: tx.keys.all_garbage().end };
+            let page = tx.range(&Query::new(range).limit(256), Read::Snapshot).await?;
+            let inodes: Vec<Ino> = page
+                .iter()
+                .filter_map(|(key, _)| match tx.keys.parse(key) {
+                    Some(Parsed::Garbage { ino }) => Some(ino),
+                    _ => None,
+                })
+                .collect();
+            Ok((tx, inodes))
+        })
+        .await
+    }
+
     /// Looks at all inodes without names. Returns how many went.
     pub(crate) async fn collect_garbage(&self) -> Result<usize> {
         let mut collected = 0;
         let mut after = 0;
         loop {
-            let found = self
-                .view(|mut tx| async move {
-                    let all = tx.keys.all_garbage();
-                    let range = kv::KeyRange { start: tx.keys.garbage(after), end: all.end };
-                    let page = tx.range(&Query::new(range).limit(256), Read::Snapshot).await?;
-                    let inodes: Vec<Ino> = page
-                        .iter()
-                        .filter_map(|(key, _)| match tx.keys.parse(key) {
-                            Some(Parsed::Garbage { ino }) => Some(ino),
-                            _ => None,
-                        })
-                        .collect();
-                    Ok((tx, inodes))
-                })
-                .await?;
+            let found = self.nameless_from(after).await?;
             let Some(last) = found.last() else {
                 return Ok(collected);
             };

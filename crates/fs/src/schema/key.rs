@@ -345,6 +345,10 @@ impl Keys {
         KeyRange { start: self.op(session, 0), end: self.op(session, op) }
     }
 
+    pub(crate) fn all_ops(&self) -> KeyRange {
+        self.family(Family::Op).prefix()
+    }
+
     pub(crate) fn ops(&self, session: u64) -> KeyRange {
         self.family(Family::Op).number(session).prefix()
     }

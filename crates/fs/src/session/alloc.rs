@@ -33,7 +33,7 @@ impl Numbers {
 }
 
 async fn reserve(shared: &Arc<Shared>) -> Result<Range<u64>> {
-    let session = Session(Arc::clone(shared));
+    let session = Session(Arc::clone(shared), None);
     let first = session
         .change(OpKind::Idempotent, |mut tx| async move {
             let key = tx.keys.next_inode();

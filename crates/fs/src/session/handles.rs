@@ -49,8 +49,8 @@ impl Table {
 }
 
 impl Handles {
-    pub(crate) fn new(max: usize) -> Self {
-        Self { table: Mutex::default(), max }
+    pub(crate) fn new(max: usize, from: u64) -> Self {
+        Self { table: Mutex::new(Table { next: from, ..Table::default() }), max }
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -2,8 +2,10 @@
 //! heartbeat, open files, and the log of what it did.
 
 mod alloc;
+mod asked;
 mod background;
 mod handles;
+mod held;
 mod open_files;
 mod oplog;
 mod options;
@@ -11,6 +13,7 @@ mod peers;
 mod start;
 mod times;
 
+pub use asked::Asked;
 pub use background::Maintained;
 pub(crate) use handles::{Handles, OpenDir, OpenFile};
 pub(crate) use open_files::{Doomed, Last, Lease};
@@ -43,9 +46,10 @@ pub enum OpKind {
     NeedsReplay,
 }
 
-/// A client of a volume. Clones are the same session.
+/// A client of a volume. Clones are the same session. With the request that it works for, if that
+/// matters.
 #[derive(Debug, Clone)]
-pub struct Session(pub(crate) Arc<Shared>);
+pub struct Session(pub(crate) Arc<Shared>, Option<Asked>);
 
 /// What a session has.
 #[derive(Debug)]
@@ -71,6 +75,7 @@ pub(crate) struct Shared {
     log_ops: bool,
     ended: AtomicBool,
     ops: Mutex<OpLog>,
+    replies: asked::Replies,
     numbers: Numbers,
     peers: Peers,
 }
@@ -188,8 +193,14 @@ impl Session {
     {
         self.0.check_alive()?;
         let (shared, body) = (&self.0, &body);
-        let logged = match kind {
-            OpKind::NeedsReplay if shared.log_ops => Some(LoggedOp::begin(shared)),
+        let logged = match (kind, self.1) {
+            (OpKind::NeedsReplay, Some(asked)) => {
+                if let Some(answered) = self.answered_before() {
+                    return answered;
+                }
+                Some(LoggedOp { shared, place: Place::Slot(asked) })
+            }
+            (OpKind::NeedsReplay, None) if shared.log_ops => Some(LoggedOp::begin(shared)),
             _ => None,
         };
         let logged = logged.as_ref();
@@ -226,17 +237,30 @@ impl Session {
 /// One operation in the op log, live until it is dropped.
 struct LoggedOp<'a> {
     shared: &'a Arc<Shared>,
-    id: u64,
+    place: Place,
+}
+
+/// Where in the log.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Under a number of its own.
+    Number(u64),
+    /// Under the slot of its request.
+    Slot(Asked),
 }
 
 impl<'a> LoggedOp<'a> {
     fn begin(shared: &'a Arc<Shared>) -> Self {
-        Self { shared, id: shared.ops.lock().begin() }
+        Self { shared, place: Place::Number(shared.ops.lock().begin()) }
     }
 
     /// The reply of the try that did commit, if one did.
     async fn replay<T: Reply>(&self, tx: &mut Tx) -> Result<Option<T>> {
-        let key = tx.keys.op(self.shared.id, self.id);
+        let id = match self.place {
+            Place::Number(id) => id,
+            Place::Slot(asked) => return self.replay_asked(tx, asked).await,
+        };
+        let key = tx.keys.op(self.shared.id, id);
         let Some(record) = tx.get(&key, kv::Read::Serializable).await? else {
             return Ok(None);
         };
@@ -251,7 +275,11 @@ impl<'a> LoggedOp<'a> {
 
     /// Writes the reply, and removes those that nobody can ask for any more.
     fn record<T: Reply>(&self, tx: &mut Tx, value: &T) -> Result<u64> {
-        let key = tx.keys.op(self.shared.id, self.id);
+        let id = match self.place {
+            Place::Number(id) => id,
+            Place::Slot(asked) => return self.record_asked(tx, asked, value).map(|()| 0),
+        };
+        let key = tx.keys.op(self.shared.id, id);
         tx.put(&key, crate::reply::encode(&key, value))?;
         let due = self.shared.ops.lock().clearable();
         if due != 0 {
@@ -268,7 +296,9 @@ impl<'a> LoggedOp<'a> {
 
 impl Drop for LoggedOp<'_> {
     fn drop(&mut self) {
-        self.shared.ops.lock().end(self.id);
+        if let Place::Number(id) = self.place {
+            self.shared.ops.lock().end(id);
+        }
     }
 }
 

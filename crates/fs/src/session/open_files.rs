@@ -16,11 +16,15 @@ struct Table {
     /// Last handles that went without anybody who could wait for what that takes.
     abandoned: VecDeque<(Ino, Last)>,
     generation: u64,
+    /// Inodes may be open of which nothing is known here.
+    taken_over: bool,
 }
 
 #[derive(Debug, Default)]
 struct Open {
     count: u64,
+    /// The client may have it open without a handle of this session, until it says that it has not.
+    held: bool,
     /// What the lease says. The same for all handles from the first to the last, so that the last one
     /// takes away what any of them has written, and nothing that a later first one has.
     generation: u64,
@@ -64,6 +68,16 @@ impl Drop for Doomed {
                 table.doomed.remove(&self.ino);
             }
         }
+    }
+}
+
+impl Table {
+    fn hold(&mut self, ino: Ino) {
+        self.generation += 1;
+        let generation = self.generation;
+        let open = self.inodes.entry(ino).or_insert(Open { generation, ..Open::default() });
+        open.garbage = true;
+        open.held = true;
     }
 }
 
@@ -118,7 +132,7 @@ impl OpenFiles {
         let mut table = self.0.lock();
         let open = table.inodes.get_mut(&ino)?;
         open.count = open.count.saturating_sub(1);
-        if open.count > 0 {
+        if open.count > 0 || open.held {
             return None;
         }
         let open = table.inodes.remove(&ino)?;
@@ -145,6 +159,47 @@ impl OpenFiles {
     /// The first of what was left to the background.
     pub(crate) fn take_abandoned(&self) -> Option<(Ino, Last)> {
         self.0.lock().abandoned.pop_front()
+    }
+
+    /// From now on an inode whose last name goes stays until the client has forgotten it.
+    pub(crate) fn take_over(&self) {
+        self.0.lock().taken_over = true;
+    }
+
+    /// The client may have an inode without names.
+    pub(crate) fn hold(&self, ino: Ino) {
+        self.0.lock().hold(ino);
+    }
+
+    /// The client has an inode no more. Tells what to do when nobody else has it.
+    pub(crate) fn forget(&self, ino: Ino) -> Option<Last> {
+        let mut table = self.0.lock();
+        let open = table.inodes.get_mut(&ino).filter(|open| open.held)?;
+        open.held = false;
+        if open.count > 0 {
+            return None;
+        }
+        let open = table.inodes.remove(&ino)?;
+        Some(Last { generation: open.generation, garbage: open.garbage, locked: open.locked })
+    }
+
+    /// Those that the client may have.
+    pub(crate) fn held(&self) -> Vec<Ino> {
+        let table = self.0.lock();
+        table.inodes.iter().filter(|(_, open)| open.held).map(|(ino, _)| *ino).collect()
+    }
+
+    /// The last name of an inode goes: as [`OpenFiles::doom`], and it is held when the client may have
+    /// it.
+    pub(crate) fn doom_unless_held(&self, ino: Ino) -> Option<Doomed> {
+        {
+            let mut table = self.0.lock();
+            if table.taken_over {
+                table.hold(ino);
+                return None;
+            }
+        }
+        self.doom(ino)
     }
 
     /// Keeps an inode from being opened while it is removed; `None` when it is open. Then the last

@@ -37,6 +37,14 @@ pub struct SessionOptions {
     pub dead_after: Duration,
     /// The most files and directories that may be open at once.
     pub handles_max: usize,
+    /// Handles are numbered from here on.
+    pub handles_from: u64,
+    /// The client asks again what was not answered when this process dies: the replies of its requests
+    /// are kept in the store. See [`Session::asked`](crate::Session::asked).
+    pub survives: bool,
+    /// The client was served by a process that died. It may ask again, and it may have any inode open
+    /// until it says that it has forgotten it.
+    pub takes_over: bool,
     /// The machine's name, for people.
     pub host: String,
     /// The process there, for people.
@@ -51,6 +59,9 @@ impl Default for SessionOptions {
             heartbeat: Duration::from_secs(10),
             dead_after: Duration::from_secs(60),
             handles_max: 1 << 20,
+            handles_from: 0,
+            survives: false,
+            takes_over: false,
             host: String::new(),
             pid: 0,
         }

@@ -2,7 +2,7 @@
 
 use super::{
     Counts, Handles, Numbers, OpLog, OpenFiles, Peers, Session, SessionOptions, Shared, Sharing,
-    times,
+    asked, times,
 };
 use crate::error::{Error, Kind, Result};
 use crate::schema::{Job, Keys, Parsed, SessionRecord, VolumeRecord};
@@ -30,34 +30,46 @@ impl Session {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: volume.world.now(),
         };
+        let replies = match options.takes_over {
+            true => asked::inherit(volume).await?,
+            false => asked::Replies::default(),
+        };
         if private {
             while bury(volume).await? {}
         }
         let id = enroll(volume, &record).await?;
         let keys = volume.keys;
-        let session = Session(Arc::new(Shared {
-            volume: volume.clone(),
-            id,
-            private,
-            native_atomics: capabilities.native.atomics,
-            session_key: keys.session(id),
-            epoch_key: keys.epoch(),
-            open: OpenFiles::default(),
-            handles: Handles::new(options.handles_max),
-            times: times::AccessTimes::default(),
-            // What a crash has left behind.
-            jobs_waiting: AtomicBool::new(true),
-            beaten: AtomicU64::new(0),
-            staging: Mutex::default(),
-            counts: Counts::default(),
-            observer: Mutex::default(),
-            log_ops: capabilities.unknown_commits,
-            ended: AtomicBool::new(false),
-            ops: Mutex::new(OpLog::new()),
-            numbers: Numbers::default(),
-            peers: Peers::default(),
-            options,
-        }));
+        let session = Session(
+            Arc::new(Shared {
+                volume: volume.clone(),
+                id,
+                private,
+                native_atomics: capabilities.native.atomics,
+                session_key: keys.session(id),
+                epoch_key: keys.epoch(),
+                open: OpenFiles::default(),
+                handles: Handles::new(options.handles_max, options.handles_from),
+                times: times::AccessTimes::default(),
+                // What a crash has left behind.
+                jobs_waiting: AtomicBool::new(true),
+                beaten: AtomicU64::new(0),
+                staging: Mutex::default(),
+                counts: Counts::default(),
+                observer: Mutex::default(),
+                log_ops: capabilities.unknown_commits,
+                ended: AtomicBool::new(false),
+                ops: Mutex::new(OpLog::new()),
+                replies,
+                numbers: Numbers::default(),
+                peers: Peers::default(),
+                options,
+            }),
+            None,
+        );
+        if session.0.options.takes_over {
+            session.0.keep_inherited().await?;
+            session.hold_nameless().await?;
+        }
         Ok(session)
     }
 

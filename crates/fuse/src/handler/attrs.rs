@@ -4,7 +4,7 @@ use super::{Handler, caller, gone, writer};
 use crate::reply::{Errno, Reply};
 use crate::request::{Header, Setattr};
 use bytes::Bytes;
-use fs::{Handle, SetAttr, SetTime, StatFs, Time, XattrMode};
+use fs::{SetAttr, SetTime, StatFs, Time, XattrMode};
 
 /// The flags of setxattr(2).
 const XATTR_CREATE: u32 = 1;
@@ -41,7 +41,10 @@ impl Handler {
             Some(_) => writer(header, what.kill),
             None => caller(header, 0),
         };
-        let handle = what.handle.map(Handle);
+        let handle = match what.handle {
+            Some(handle) => Some(self.file(header, handle).await?),
+            None => None,
+        };
         let set = self.session.setattr(&caller, header.ino, &set, handle);
         let attr = set.await.map_err(gone)?;
         Ok(Reply::Attr { attr, ttl: self.policy.ttl.attr })
@@ -81,7 +84,7 @@ impl Handler {
         let mut caller = caller(header, 0);
         // Who sets the list is not in the file's group: the core sees the same when it looks.
         caller.checked_here = kill_group;
-        self.session.setxattr(&caller, header.ino, name, value, how).await.map_err(gone)?;
+        self.once(header).setxattr(&caller, header.ino, name, value, how).await.map_err(gone)?;
         Ok(Reply::Done)
     }
 
@@ -107,7 +110,7 @@ impl Handler {
     }
 
     pub(crate) async fn removexattr(&self, header: Header, name: &[u8]) -> Result<Reply, Errno> {
-        self.session.removexattr(&caller(header, 0), header.ino, name).await.map_err(gone)?;
+        self.once(header).removexattr(&caller(header, 0), header.ino, name).await.map_err(gone)?;
         Ok(Reply::Done)
     }
 }

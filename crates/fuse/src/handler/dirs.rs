@@ -5,7 +5,6 @@ use crate::reply::{Errno, Listed, Reply};
 use crate::request::Header;
 use crate::wire::encode::Listing;
 use crate::wire::numbers::fopen;
-use fs::DirHandle;
 
 impl Handler {
     pub(crate) async fn opendir(&self, header: Header) -> Result<Reply, Errno> {
@@ -15,9 +14,16 @@ impl Handler {
         Ok(Reply::Opened { handle: handle.0, flags })
     }
 
-    pub(crate) async fn readdir(&self, handle: u64, cookie: u64, len: u32) -> Result<Reply, Errno> {
+    pub(crate) async fn readdir(
+        &self,
+        header: Header,
+        handle: u64,
+        cookie: u64,
+        len: u32,
+    ) -> Result<Reply, Errno> {
+        let handle = self.dir(header, handle).await?;
         let limit = Listing::entries(len, false);
-        let entries = self.session.readdir(DirHandle(handle), cookie, limit).await?;
+        let entries = self.session.readdir(handle, cookie, limit).await?;
         let mut listing = Listing::new(len);
         for entry in &entries {
             if !listing.push(&Listed { entry, attr: None }, self.policy.ttl) {
@@ -29,12 +35,14 @@ impl Handler {
 
     pub(crate) async fn readdirplus(
         &self,
+        header: Header,
         handle: u64,
         cookie: u64,
         len: u32,
     ) -> Result<Reply, Errno> {
+        let handle = self.dir(header, handle).await?;
         let limit = Listing::entries(len, true);
-        let entries = self.session.readdirplus(DirHandle(handle), cookie, limit).await?;
+        let entries = self.session.readdirplus(handle, cookie, limit).await?;
         let mut listing = Listing::new(len);
         for (entry, attr) in &entries {
             if !listing.push(&Listed { entry, attr: Some(attr) }, self.policy.ttl) {
@@ -44,13 +52,16 @@ impl Handler {
         Ok(Reply::Listing(listing.into_bytes()))
     }
 
-    pub(crate) async fn fsyncdir(&self, handle: u64) -> Result<Reply, Errno> {
-        self.session.fsyncdir(DirHandle(handle)).await?;
+    pub(crate) async fn fsyncdir(&self, header: Header, handle: u64) -> Result<Reply, Errno> {
+        let handle = self.dir(header, handle).await?;
+        self.session.fsyncdir(handle).await?;
         Ok(Reply::Done)
     }
 
     pub(crate) async fn releasedir(&self, handle: u64) -> Result<Reply, Errno> {
-        self.session.releasedir(DirHandle(handle)).await?;
+        if let Some(handle) = self.dir_to_close(handle) {
+            self.session.releasedir(handle).await?;
+        }
         Ok(Reply::Done)
     }
 }

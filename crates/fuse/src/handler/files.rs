@@ -4,7 +4,7 @@ use super::{Handler, caller, gone, writer};
 use crate::reply::{Errno, Reply};
 use crate::request::{CopyRange, Header, Write};
 use crate::wire::numbers::fopen;
-use fs::{Fallocate, Handle, Kind, LockKind, OpenFlags, Seek};
+use fs::{Fallocate, Kind, LockKind, OpenFlags, Seek};
 use rustix::fs::OFlags;
 
 /// The modes of fallocate(2).
@@ -66,7 +66,8 @@ impl Handler {
         // checked who may open it: the kernel is asked to look again.
         let asked = open_flags(flags);
         let flags = OpenFlags { exclusive: true, truncate: false, ..asked };
-        let made = self.session.create(&caller(header, umask), header.ino, name, mode, flags).await;
+        let made =
+            self.once(header).create(&caller(header, umask), header.ino, name, mode, flags).await;
         let (attr, handle) = made.map_err(|error| match error.kind() {
             Kind::Exists if !asked.exclusive => Errno::ESTALE,
             _ => error.into(),
@@ -84,13 +85,20 @@ impl Handler {
     ) -> Result<Reply, Errno> {
         let flags = OpenFlags { truncate: false, ..open_flags(flags) };
         let caller = caller(header, umask);
-        let (attr, handle) = self.session.tmpfile(&caller, header.ino, mode, flags).await?;
+        let (attr, handle) = self.once(header).tmpfile(&caller, header.ino, mode, flags).await?;
         let ttl = self.policy.ttl;
         Ok(Reply::Created { attr, ttl, handle: handle.0, flags: self.fopen() })
     }
 
-    pub(crate) async fn read(&self, handle: u64, offset: u64, len: u32) -> Result<Reply, Errno> {
-        Ok(Reply::Bytes(self.session.read(Handle(handle), offset, len as usize).await?))
+    pub(crate) async fn read(
+        &self,
+        header: Header,
+        handle: u64,
+        offset: u64,
+        len: u32,
+    ) -> Result<Reply, Errno> {
+        let handle = self.file(header, handle).await?;
+        Ok(Reply::Bytes(self.session.read(handle, offset, len as usize).await?))
     }
 
     /// `bytes` is the transport's buffer, in which `write` says where the data is.
@@ -102,7 +110,7 @@ impl Handler {
     ) -> Result<Reply, Errno> {
         let data = bytes.get(write.data.clone()).ok_or(Errno::EIO)?;
         let caller = writer(header, write.kill);
-        let handle = Handle(write.handle);
+        let handle = self.file(header, write.handle).await?;
         let mut done = 0;
         // The kernel takes fewer bytes for a failure of the disk, so all are written.
         while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
@@ -134,12 +142,14 @@ impl Handler {
         };
         // The kernel takes the bits itself.
         let caller = writer(header, false);
-        self.session.fallocate(&caller, Handle(handle), what, offset, len).await?;
+        let handle = self.file(header, handle).await?;
+        self.session.fallocate(&caller, handle, what, offset, len).await?;
         Ok(Reply::Done)
     }
 
     pub(crate) async fn lseek(
         &self,
+        header: Header,
         handle: u64,
         offset: u64,
         whence: u32,
@@ -149,7 +159,8 @@ impl Handler {
             SEEK_HOLE => Seek::Hole,
             _ => return Err(Errno::EINVAL),
         };
-        Ok(Reply::Offset(self.session.seek(Handle(handle), offset, what).await?))
+        let handle = self.file(header, handle).await?;
+        Ok(Reply::Offset(self.session.seek(handle, offset, what).await?))
     }
 
     pub(crate) async fn copy_range(&self, header: Header, what: CopyRange) -> Result<Reply, Errno> {
@@ -159,7 +170,8 @@ impl Handler {
         // The narrow answer has 32 bits.
         let len = if what.wide { what.len } else { what.len.min(1 << 31) };
         let caller = writer(header, false);
-        let (from, to) = (Handle(what.from), Handle(what.to));
+        let from = self.file(header, what.from).await?;
+        let to = self.file(Header { ino: what.to_ino, ..header }, what.to).await?;
         let copied = self
             .session
             .copy_range(&caller, from, what.from_offset, to, what.to_offset, len)
@@ -167,10 +179,16 @@ impl Handler {
         Ok(if what.wide { Reply::Copied(copied) } else { Reply::Written(copied as u32) })
     }
 
-    pub(crate) async fn fsync(&self, handle: u64, data_only: bool) -> Result<Reply, Errno> {
+    pub(crate) async fn fsync(
+        &self,
+        header: Header,
+        handle: u64,
+        data_only: bool,
+    ) -> Result<Reply, Errno> {
+        let handle = self.file(header, handle).await?;
         match data_only {
-            true => self.session.datasync(Handle(handle)).await?,
-            false => self.session.fsync(Handle(handle)).await?,
+            true => self.session.datasync(handle).await?,
+            false => self.session.fsync(handle).await?,
         }
         Ok(Reply::Done)
     }
@@ -180,12 +198,18 @@ impl Handler {
         Ok(Reply::Done)
     }
 
-    pub(crate) async fn flush(&self, handle: u64, owner: u64) -> Result<Reply, Errno> {
+    pub(crate) async fn flush(
+        &self,
+        header: Header,
+        handle: u64,
+        owner: u64,
+    ) -> Result<Reply, Errno> {
+        let handle = self.file(header, handle).await?;
         if !self.policy.private {
             // Closing any descriptor of a file frees the locks of its process.
-            self.session.unlock_all(Handle(handle), owner).await?;
+            self.session.unlock_all(handle, owner).await?;
         }
-        self.session.flush(Handle(handle)).await?;
+        self.session.flush(handle).await?;
         Ok(Reply::Done)
     }
 
@@ -195,7 +219,9 @@ impl Handler {
         owner: Option<u64>,
         flock: bool,
     ) -> Result<Reply, Errno> {
-        let handle = Handle(handle);
+        let Some(handle) = self.file_to_close(handle) else {
+            return Ok(Reply::Done);
+        };
         if let (Some(owner), false) = (owner, self.policy.private) {
             let freed = match flock {
                 true => self.session.flock(handle, owner, LockKind::Unlock, false).await,

@@ -85,11 +85,21 @@ impl Handler {
         }
     }
 
+    /// Whether it matters what the kernel forgets.
+    pub(crate) fn cares_for_forgets(&self) -> bool {
+        self.kept.any() || self.session.waits_for_forgets()
+    }
+
     /// The kernel knows these inodes no more.
     pub(crate) async fn forget(&self, inodes: &[u64]) -> Result<Reply, Errno> {
         for ino in inodes {
             if let Some(handle) = self.kept.remove(*ino) {
                 self.let_go(handle).await;
+            }
+            if self.session.waits_for_forgets()
+                && let Err(error) = self.session.forget(*ino).await
+            {
+                tracing::warn!(%error, ino, "a file without a name could not be let go");
             }
         }
         Ok(Reply::Silence)
@@ -100,6 +110,9 @@ impl Handler {
         let handles = std::mem::take(&mut *self.kept.handles.lock());
         for handle in handles.into_values() {
             self.let_go(handle).await;
+        }
+        if let Err(error) = self.session.forget_all().await {
+            tracing::warn!(%error, "files without a name are left for the next mount");
         }
     }
 }

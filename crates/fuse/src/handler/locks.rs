@@ -4,7 +4,7 @@ use super::Handler;
 use crate::reply::{Errno, Reply};
 use crate::request::{Header, Lk};
 use base::sync::Mutex;
-use fs::{Handle, Kind, Lock, LockKind};
+use fs::{Kind, Lock, LockKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,22 +29,28 @@ fn lock(lk: &Lk) -> Result<Lock, Errno> {
 }
 
 impl Handler {
-    pub(crate) async fn getlk(&self, lk: Lk) -> Result<Reply, Errno> {
-        let found = self.session.getlk(Handle(lk.handle), lk.owner, lock(&lk)?).await?;
+    pub(crate) async fn getlk(&self, header: Header, lk: Lk) -> Result<Reply, Errno> {
+        let handle = self.file(header, lk.handle).await?;
+        let found = self.session.getlk(handle, lk.owner, lock(&lk)?).await?;
         Ok(Reply::Lock(found))
     }
 
     pub(crate) async fn setlk(&self, header: Header, lk: Lk, wait: bool) -> Result<Reply, Errno> {
         let interrupt = wait.then(|| self.waiters.begin(header.unique));
-        let done = self.setlk_until(lk, interrupt.as_deref()).await;
+        let done = self.setlk_until(header, lk, interrupt.as_deref()).await;
         if wait {
             self.waiters.end(header.unique);
         }
         done
     }
 
-    async fn setlk_until(&self, lk: Lk, interrupt: Option<&Interrupt>) -> Result<Reply, Errno> {
-        let (handle, wanted) = (Handle(lk.handle), lock(&lk)?);
+    async fn setlk_until(
+        &self,
+        header: Header,
+        lk: Lk,
+        interrupt: Option<&Interrupt>,
+    ) -> Result<Reply, Errno> {
+        let (handle, wanted) = (self.file(header, lk.handle).await?, lock(&lk)?);
         loop {
             let tried = match lk.flock {
                 true => self.session.flock(handle, lk.owner, wanted.kind, false).await,

@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows how requests arrive. The handlers are plain `async` functions over a session.
 
+mod adopted;
 mod attrs;
 mod dirs;
 mod files;
@@ -9,12 +10,14 @@ mod kept;
 mod locks;
 mod names;
 
+pub(crate) use adopted::Adopted;
 pub(crate) use kept::Kept;
 pub(crate) use locks::Waiters;
 
 use crate::reply::{Errno, Ttl};
 use crate::request::Header;
-use fs::{Caller, Session};
+use crate::wire::numbers::UNIQUE_RESEND;
+use fs::{Asked, Caller, Session};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -53,8 +56,24 @@ pub(crate) struct Handler {
     pub(crate) policy: Policy,
     pub(crate) waiters: Waiters,
     pub(crate) kept: Kept,
+    pub(crate) adopted: Adopted,
+    /// When this process dies another takes the connection over.
+    pub(crate) survives: bool,
     /// A directory on the disk that holds the bytes.
     pub(crate) backing: Option<PathBuf>,
+}
+
+impl Handler {
+    /// The session, for a request that must not be done twice.
+    fn once(&self, header: Header) -> Session {
+        match header.slot {
+            0 => self.session.clone(),
+            slot => {
+                let number = header.unique & !UNIQUE_RESEND;
+                self.session.asked(Asked { number, slot, again: header.again })
+            }
+        }
+    }
 }
 
 /// Who asks. The kernel has checked permissions already: the mount asks it to.

@@ -36,7 +36,7 @@ impl Handler {
         target: &[u8],
     ) -> Result<Reply, Errno> {
         let caller = caller(header, 0);
-        Ok(self.entry(self.session.symlink(&caller, header.ino, name, target).await?))
+        Ok(self.entry(self.once(header).symlink(&caller, header.ino, name, target).await?))
     }
 
     pub(crate) async fn mknod(
@@ -48,7 +48,7 @@ impl Handler {
         umask: u32,
     ) -> Result<Reply, Errno> {
         let caller = caller(header, umask);
-        Ok(self.entry(self.session.mknod(&caller, header.ino, name, mode, rdev).await?))
+        Ok(self.entry(self.once(header).mknod(&caller, header.ino, name, mode, rdev).await?))
     }
 
     pub(crate) async fn mkdir(
@@ -59,21 +59,21 @@ impl Handler {
         umask: u32,
     ) -> Result<Reply, Errno> {
         let caller = caller(header, umask);
-        Ok(self.entry(self.session.mkdir(&caller, header.ino, name, mode).await?))
+        Ok(self.entry(self.once(header).mkdir(&caller, header.ino, name, mode).await?))
     }
 
     pub(crate) async fn unlink(&self, header: Header, name: &[u8]) -> Result<Reply, Errno> {
-        self.session.unlink(&caller(header, 0), header.ino, name).await?;
+        self.once(header).unlink(&caller(header, 0), header.ino, name).await?;
         Ok(Reply::Done)
     }
 
     pub(crate) async fn rmdir(&self, header: Header, name: &[u8]) -> Result<Reply, Errno> {
-        self.session.rmdir(&caller(header, 0), header.ino, name).await?;
+        self.once(header).rmdir(&caller(header, 0), header.ino, name).await?;
         Ok(Reply::Done)
     }
 
     pub(crate) async fn link(&self, header: Header, ino: u64, name: &[u8]) -> Result<Reply, Errno> {
-        Ok(self.entry(self.session.link(&caller(header, 0), ino, header.ino, name).await?))
+        Ok(self.entry(self.once(header).link(&caller(header, 0), ino, header.ino, name).await?))
     }
 
     pub(crate) async fn rename(
@@ -95,10 +95,12 @@ impl Handler {
         let caller = caller(header, 0);
         let held = match flags.no_replace || flags.exchange {
             true => None,
+            // If it was done before, then the name has the new file already.
+            false if header.again => None,
             false => self.hold(header, new_parent, new_name).await,
         };
         let (from, to) = ((header.ino, name), (new_parent, new_name));
-        let done = self.session.rename(&caller, from.0, from.1, to.0, to.1, flags).await;
+        let done = self.once(header).rename(&caller, from.0, from.1, to.0, to.1, flags).await;
         self.keep(held, done.is_ok()).await;
         done?;
         Ok(Reply::Done)

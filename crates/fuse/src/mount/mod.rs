@@ -35,6 +35,9 @@ pub struct MountOptions {
     pub dev: bool,
     /// Whether programs can be run.
     pub exec: bool,
+    /// Whether another process takes the mount over when this one dies: then the session must
+    /// survive too.
+    pub survives: bool,
     /// Threads that face the kernel; 0 for as many as suit the machine.
     pub threads: usize,
     /// How long the kernel may keep attributes. `None`: for ever when the store is private, otherwise
@@ -61,6 +64,7 @@ impl MountOptions {
             suid: root,
             dev: root,
             exec: true,
+            survives: false,
             threads: 0,
             attr_ttl: None,
             entry_ttl: None,

@@ -1,6 +1,6 @@
 //! Reads requests. Bytes that are no request are refused, never guessed at.
 
-use super::numbers::{self, IN_HEADER, Opcode, fattr, init};
+use super::numbers::{self, IN_HEADER, Opcode, UNIQUE_RESEND, fattr, init};
 use crate::request::{CopyRange, Header, Init, Lk, Op, Setattr, Write};
 
 /// Bytes that are no request of the protocol.
@@ -30,7 +30,8 @@ pub(crate) fn envelope(bytes: &[u8]) -> Result<Envelope, Malformed> {
     }
     let end = bytes.len().checked_sub(extensions).filter(|end| *end >= IN_HEADER);
     let end = end.ok_or(Malformed)?;
-    Ok(Envelope { header: Header { unique, ino, uid, gid }, opcode, end })
+    let again = unique & UNIQUE_RESEND != 0;
+    Ok(Envelope { header: Header { unique, ino, uid, gid, again, slot: 0 }, opcode, end })
 }
 
 /// Reads what the kernel says when the connection begins.
@@ -155,10 +156,11 @@ pub(crate) fn op<'a>(bytes: &'a [u8], envelope: &Envelope) -> Result<Op<'a>, Mal
         }
         Opcode::CopyFileRange | Opcode::CopyFileRange64 => {
             let (handle, offset) = (from.u64()?, from.u64()?);
-            let (_ino, to, to_offset) = (from.u64()?, from.u64()?, from.u64()?);
+            let (to_ino, to, to_offset) = (from.u64()?, from.u64()?, from.u64()?);
             Op::CopyRange(CopyRange {
                 from: handle,
                 from_offset: offset,
+                to_ino,
                 to,
                 to_offset,
                 len: from.u64()?,

@@ -147,6 +147,12 @@ pub(crate) fn attributes_changed(ino: u64) -> Encoded {
     out
 }
 
+/// Asks the kernel to send again what it has sent and got no answer to.
+pub(crate) fn resend() -> Encoded {
+    const RESEND: i32 = 7;
+    Encoded::new(0, RESEND)
+}
+
 fn parts(time: Duration) -> (u64, u32) {
     (time.as_secs(), time.subsec_nanos())
 }

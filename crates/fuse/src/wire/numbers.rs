@@ -33,6 +33,7 @@ pub(crate) mod init {
     pub(crate) const SETXATTR_EXT: u64 = 1 << 29;
     pub(crate) const INIT_EXT: u64 = 1 << 30;
     pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
+    pub(crate) const HAS_RESEND: u64 = 1 << 39;
 }
 
 /// Which fields of `FUSE_SETATTR` are meant.
@@ -57,6 +58,8 @@ pub(crate) mod fopen {
 }
 
 pub(crate) const OPEN_KILL_SUIDGID: u32 = 1;
+/// In the number of a request: it was sent before.
+pub(crate) const UNIQUE_RESEND: u64 = 1 << 63;
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 pub(crate) const SETXATTR_ACL_KILL_SGID: u32 = 1;
 pub(crate) const RELEASE_FLUSH: u32 = 1;
@@ -86,6 +89,31 @@ macro_rules! opcodes {
             }
         }
     };
+}
+
+impl Opcode {
+    /// Whether doing it a second time would fail, or do something else.
+    pub(crate) fn is_done_once(self) -> bool {
+        use Opcode::{
+            Create, Link, Mkdir, Mknod, Removexattr, Rename, Rename2, Rmdir, Setxattr, Symlink,
+            Tmpfile, Unlink,
+        };
+        matches!(
+            self,
+            Create
+                | Link
+                | Mkdir
+                | Mknod
+                | Removexattr
+                | Rename
+                | Rename2
+                | Rmdir
+                | Setxattr
+                | Symlink
+                | Tmpfile
+                | Unlink
+        )
+    }
 }
 
 opcodes! {
