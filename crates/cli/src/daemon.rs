@@ -271,7 +271,7 @@ impl Daemon {
         let id = lock(&self.supervisor)
             .as_ref()
             .and_then(|supervisor| supervisor.add(&mount, asked, since, stays));
-        self.attend(volume, &mount, used, since, id)?;
+        self.attend(volume, used, Attended { mount: mount.clone(), since, stays, id })?;
         Ok(MountReply {
             mountpoint: mount.mountpoint().to_string_lossy().into_owned(),
             store: self.store.url().to_string(),
@@ -304,7 +304,8 @@ impl Daemon {
         let used = self.store.begin_volume(&asked.volume, how)?;
         let options = self.options(asked, mountpoint);
         let resumed = fuse::resume(used.session(), &options, descriptors, old_handles)?;
-        self.attend(&asked.volume, &resumed, used, mount.since, Some(mount.id))
+        let (since, id) = (mount.since, Some(mount.id));
+        self.attend(&asked.volume, used, Attended { mount: resumed, since, stays: true, id })
     }
 
     fn options(&self, asked: &MountRequest, mountpoint: PathBuf) -> fuse::MountOptions {
@@ -316,15 +317,14 @@ impl Daemon {
     }
 
     /// Notes a mount, and waits for its end beside everything else.
-    fn attend(
-        self: &Arc<Self>,
-        volume: &str,
-        mount: &fuse::Mount,
-        used: InUse,
-        since: i64,
-        id: Option<u64>,
-    ) -> Result<()> {
-        let mounted = Mounted { mount: mount.clone(), session: used.session().clone(), since };
+    fn attend(self: &Arc<Self>, volume: &str, used: InUse, attended: Attended) -> Result<()> {
+        let Attended { mount, since, stays, id } = attended;
+        let mounted = Mounted {
+            mount: mount.clone(),
+            session: used.session().clone(),
+            since,
+            supervised: stays,
+        };
         self.store.add_mount(volume, mounted);
         let (daemon, name, waited) = (Arc::clone(self), volume.to_owned(), mount.clone());
         let waiting = std::thread::Builder::new().name("mount-wait".to_owned()).spawn(move || {
@@ -396,6 +396,17 @@ impl Daemon {
         // Nobody listens any more when the daemon ends.
         let _ = lock(&self.events).send(event);
     }
+}
+
+/// A mount that is to be looked after.
+struct Attended {
+    mount: fuse::Mount,
+    /// When it was mounted, in seconds since 1970.
+    since: i64,
+    /// It outlives this process.
+    stays: bool,
+    /// The kernel's number for it, if the supervisor knows of it.
+    id: Option<u64>,
 }
 
 /// Where commands come in.

@@ -45,6 +45,8 @@ pub struct Mounted {
     pub session: Session,
     /// When it was mounted, in seconds since 1970.
     pub since: i64,
+    /// It outlives its daemon.
+    pub supervised: bool,
 }
 
 /// How a session is to be.

@@ -176,7 +176,12 @@ fn row(volume: &VolumeReport) -> Vec<String> {
     let (open, requests, place) = match &volume.mount {
         None => ("-".to_owned(), "-".to_owned(), "not mounted".to_owned()),
         Some(mount) => {
-            let how = if mount.read_only { ", read-only" } else { "" };
+            let how = match (mount.read_only, mount.supervised) {
+                (true, true) => ", read-only, supervised",
+                (true, false) => ", read-only",
+                (false, true) => ", supervised",
+                (false, false) => "",
+            };
             (
                 units::count(mount.open_handles),
                 units::count(mount.requests),

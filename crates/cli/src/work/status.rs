@@ -93,6 +93,9 @@ pub struct MountReport {
     pub since: String,
     /// Nothing can be changed.
     pub read_only: bool,
+    /// When its daemon dies another one takes it over.
+    #[serde(default)]
+    pub supervised: bool,
     /// How bytes get from the store to programs.
     pub data_path: String,
     /// Requests that were answered.
@@ -180,6 +183,7 @@ fn mount_report(mounted: &Mounted) -> MountReport {
     MountReport {
         mountpoint: crate::output::shown(mounted.mount.mountpoint().as_os_str().as_encoded_bytes()),
         since: units::instant(mounted.since, 0),
+        supervised: mounted.supervised,
         read_only: mounted.mount.options().read_only,
         data_path: "served by the daemon".to_owned(),
         requests: mounted.mount.stats().iter().map(|op| op.count).sum(),
