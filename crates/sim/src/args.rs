@@ -4,6 +4,7 @@
 pub const USAGE: &str = "\
 usage: sim <scenario> [--seeds N] [--start N]    run N seeds (1000), the first one --start (1)
        sim <scenario> --seed N                   run one seed and print its trace and digest
+       sim crash [--rounds N] [--seed N]         kill the daemon of a real mount N times (100)
        sim help
 
 scenarios:
@@ -12,6 +13,8 @@ scenarios:
 
 /// Seeds of a run when nothing else was said.
 const SEEDS_DEFAULT: u64 = 1_000;
+/// Rounds of a run on a real mount when nothing else was said.
+const ROUNDS_DEFAULT: u64 = 100;
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,6 +27,13 @@ pub enum Command {
         scenario: String,
         /// Which.
         seed: u64,
+    },
+    /// Kill the daemon of a real mount again and again.
+    Crash {
+        /// How often.
+        rounds: u64,
+        /// What decides the calls; one that nobody knows when absent.
+        seed: Option<u64>,
     },
     /// Run many seeds.
     Many {
@@ -44,6 +54,10 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
         Some(word) if ["help", "--help", "-h"].contains(&&*word) => return Ok(Command::Help),
         Some(word) if word.starts_with('-') => {
             return Err(format!("the scenario comes first, before {word}"));
+        }
+        Some(word) if word == "crash" => {
+            let [rounds, seed] = numbers(args, ["--rounds", "--seed"])?;
+            return Ok(Command::Crash { rounds: rounds.unwrap_or(ROUNDS_DEFAULT), seed });
         }
         Some(word) => word,
     };
@@ -74,6 +88,25 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
             Ok(Command::Many { scenario, start, seeds })
         }
     }
+}
+
+/// Reads options that take a number each.
+fn numbers<const N: usize>(
+    mut args: impl Iterator<Item = String>,
+    names: [&str; N],
+) -> Result<[Option<u64>; N], String> {
+    let mut found = [None; N];
+    while let Some(option) = args.next() {
+        let place = names.iter().zip(&mut found).find(|(name, _)| **name == option);
+        let Some((_, place)) = place else { return Err(format!("there is no option {option}")) };
+        let text = args.next().ok_or(format!("{option} needs a number"))?;
+        let number: u64 =
+            text.parse().map_err(|_| format!("{option} needs a number, and {text} is none"))?;
+        if place.replace(number).is_some() {
+            return Err(format!("{option} is there twice"));
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -5,10 +5,15 @@
 //! * [`args`]: the command line.
 //! * [`seeds`]: runs one seed or many, counts failures, prints traces.
 //! * [`scenario`]: what a seed does, one module for each part of Seamount.
+//! * [`crash`]: rounds on real mounts, where a seed decides what is tried and not what happens; [`real`]:
+//!   what they share.
 //!
 //! To add a scenario: a module in [`scenario`] with a function from a seed to a [`seeds::Trial`], and
 //! a line in [`scenario::ALL`].
 
 pub mod args;
+pub mod crash;
+#[allow(clippy::disallowed_methods, reason = "a real mount has real time and real threads")]
+pub mod real;
 pub mod scenario;
 pub mod seeds;

@@ -1,12 +1,29 @@
 //! The command: which seeds of which scenario to run. Ends with 0 when all passed, 1 when some
-//! failed, 2 when it was not understood.
+//! failed, 2 when it was not understood. Rounds on real mounts start this program again as `seamount`.
 
+use base::{OsRandom, Random};
 use sim::args::{self, Command};
-use sim::{scenario, seeds};
+use sim::real::{self, Role};
+use sim::{crash, scenario, seeds};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+// As in the program `seamount`, whose memory is measured here.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
+    match real::role() {
+        Role::Sim => simulate(),
+        Role::Seamount => cli::run(std::env::args_os().collect()),
+        Role::Mapper => match real::serve_mapper(io::stdin().lock(), io::stdout().lock()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        },
+    }
+}
+
+fn simulate() -> ExitCode {
     let command = args::parse(std::env::args().skip(1)).and_then(chosen);
     let run = match command {
         Ok(run) => run,
@@ -32,6 +49,15 @@ type Run = Box<dyn FnOnce(&mut dyn Write) -> io::Result<bool>>;
 fn chosen(command: Command) -> Result<Run, String> {
     Ok(match command {
         Command::Help => Box::new(|out| writeln!(out, "{}", args::USAGE).map(|()| true)),
+        Command::Crash { rounds, seed } => {
+            let options = crash::Options {
+                rounds,
+                // Short enough to be typed.
+                seed: seed.unwrap_or_else(|| OsRandom::new().below(1 << 32)),
+                dir: std::env::temp_dir(),
+            };
+            Box::new(move |out| crash::run(&options, out))
+        }
         Command::One { scenario, seed } => {
             let scenario = scenario::find(&scenario)?;
             Box::new(move |out| seeds::replay(scenario, seed, out))

@@ -1,0 +1,90 @@
+//! One round: how many calls were acknowledged, and whether the daemon may be gone.
+
+use crate::real::{Daemon, deadline};
+use rustix::io::Errno;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often the calls are counted: more often than one takes.
+const LOOK_EVERY: Duration = Duration::from_micros(100);
+
+/// How calls end when the daemon is gone, and what a process gets that speaks to one who died of it.
+const OF_DEATH: [i32; 3] =
+    [Errno::NOTCONN.raw_os_error(), Errno::CONNABORTED.raw_os_error(), Errno::PIPE.raw_os_error()];
+
+/// A round.
+#[derive(Debug)]
+pub(super) struct Round {
+    /// Its number.
+    pub(super) number: u64,
+    acknowledged: AtomicU64,
+    struck: AtomicBool,
+    over: AtomicBool,
+    failed: AtomicBool,
+}
+
+impl Round {
+    /// One that begins.
+    pub(super) fn new(number: u64) -> Self {
+        Self {
+            number,
+            acknowledged: AtomicU64::new(0),
+            struck: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// A call was acknowledged.
+    pub(super) fn acknowledge(&self) {
+        self.acknowledged.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many were.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::Relaxed)
+    }
+
+    /// From now on the daemon may be gone.
+    pub(super) fn strike(&self) {
+        self.struck.store(true, Ordering::SeqCst);
+    }
+
+    /// Nobody makes another call.
+    pub(super) fn finish(&self) {
+        self.over.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether another call is to be made.
+    pub(super) fn goes_on(&self) -> bool {
+        !self.over.load(Ordering::SeqCst)
+    }
+
+    /// What a failed call means: the end of the round, or an error when the daemon lived.
+    pub(super) fn gone(&self, error: &io::Error, what: &str) -> Result<(), String> {
+        // Something else than a kernel that has lost its server is an answer, and a wrong one.
+        let of_death = error.raw_os_error().is_none_or(|number| OF_DEATH.contains(&number));
+        if of_death && self.struck.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.failed.store(true, Ordering::SeqCst);
+        Err(format!("failed while the daemon lived: {what}: {error}"))
+    }
+
+    /// Waits until so many calls were acknowledged, or something went wrong.
+    pub(super) fn wait_for(&self, calls: u64, daemon: &mut Daemon) -> Result<(), String> {
+        let end = deadline();
+        while self.acknowledged() < calls && !self.failed.load(Ordering::SeqCst) {
+            if Instant::now() > end {
+                let words = format!("{} of {calls} calls came back: it hangs", self.acknowledged());
+                return Err(words);
+            }
+            if daemon.has_ended() {
+                return Err("the daemon died by itself".to_owned());
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+}
