@@ -154,6 +154,7 @@ impl Error {
             Inner::Store(error) => match error.kind() {
                 kv::ErrorKind::Corrupt => Kind::Corrupt,
                 kv::ErrorKind::Full => Kind::NoSpace,
+                kv::ErrorKind::ReadOnly => Kind::ReadOnly,
                 kv::ErrorKind::Unsupported | kv::ErrorKind::TooLarge => Kind::Io,
                 kv::ErrorKind::Conflict
                 | kv::ErrorKind::Unknown

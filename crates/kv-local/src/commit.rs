@@ -3,6 +3,7 @@
 use crate::error::io_error;
 use crate::log::record::Change;
 use crate::log::{AppendError, Log, record};
+use crate::open::start_log;
 use crate::overlay::{Found, Overlay};
 use crate::shared::{Frozen, Shared, Visible};
 use base::sync::{Backoff, Mutex};
@@ -48,10 +49,13 @@ pub(crate) enum Outcome {
     Done(Result<Version>),
     /// Nothing was done, because there is no room in memory: try again when a layer was folded.
     NoRoom(Task),
+    /// Nothing was done, because there is no room on the disk: try again when some was given back.
+    NoSpace(Task, Error),
 }
 
 /// A transaction that passed the checks.
 struct Accepted {
+    frees: bool,
     version: Version,
     changes: Vec<Change>,
     marks: Vec<KeyRange>,
@@ -143,6 +147,41 @@ impl Shared {
             Ok(false) => return tasks.into_iter().map(Outcome::NoRoom).collect(),
             Err(error) => return all(tasks, error),
         }
+        match self.take_space(pipeline, &tasks) {
+            Ok(()) => self.commit_all(pipeline, tasks),
+            Err(error) if error.kind() == ErrorKind::Full => {
+                self.commit_some(pipeline, tasks, &error)
+            }
+            Err(error) => all(tasks, error),
+        }
+    }
+
+    /// On a full disk: commits what frees space, with room that was kept for it.
+    fn commit_some(
+        &self,
+        pipeline: &mut Pipeline,
+        tasks: Vec<Task>,
+        error: &Error,
+    ) -> Vec<Outcome> {
+        let frees: Vec<bool> = tasks.iter().map(|task| task.commit.frees).collect();
+        let (freeing, mut others): (Vec<Task>, Vec<Task>) =
+            tasks.into_iter().partition(|task| task.commit.frees);
+        let done = match self.take_slack(pipeline, &freeing) {
+            Ok(()) => self.commit_all(pipeline, freeing),
+            Err(error) => {
+                freeing.into_iter().map(|task| Outcome::NoSpace(task, error.clone())).collect()
+            }
+        };
+        let mut done = done.into_iter();
+        let mut others = others.drain(..);
+        let no_space = |task| Outcome::NoSpace(task, error.clone());
+        frees
+            .into_iter()
+            .filter_map(|frees| if frees { done.next() } else { others.next().map(no_space) })
+            .collect()
+    }
+
+    fn commit_all(&self, pipeline: &mut Pipeline, tasks: Vec<Task>) -> Vec<Outcome> {
         let (mut outcomes, accepted) = self.check_all(pipeline, tasks);
         if accepted.is_empty() {
             return outcomes;
@@ -202,7 +241,8 @@ impl Shared {
                     continue;
                 }
             };
-            let one = Accepted { version: next, changes, marks: task.commit.writes };
+            let (frees, marks) = (task.commit.frees, task.commit.writes);
+            let one = Accepted { frees, version: next, changes, marks };
             if !single {
                 batch.note(&one);
             }
@@ -225,6 +265,9 @@ impl Shared {
     }
 
     fn publish(&self, accepted: Vec<Accepted>) {
+        if accepted.iter().any(|one| one.frees) {
+            self.reclaim_due.store(true, Ordering::Release);
+        }
         let watched = !self.watches.is_empty();
         let mut changed = Vec::new();
         if watched {
@@ -271,7 +314,7 @@ impl Shared {
     /// Starts a new layer and a new log.
     pub(crate) fn freeze(&self, pipeline: &mut Pipeline) -> Result<()> {
         let number = pipeline.log.number() + 1;
-        let log = Log::create(&*self.disk, number, self.options.log_step_bytes())?;
+        let log = start_log(&self.raw, &self.reserve, number, &self.options)?;
         self.syncs.start_file(number, log.file(), true);
         pipeline.log = log;
         {

@@ -2,6 +2,7 @@
 
 use crate::commit::{self, Outcome, Task};
 use crate::open;
+use crate::reclaim::log_bytes;
 use crate::options::Options;
 use crate::shared::Shared;
 use crate::snapshots::LocalSnapshot;
@@ -16,6 +17,9 @@ use kv::{
 use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
+
+/// How often a commit waits for space before it fails: others may take what is given back.
+const RECLAIMS_MAX: u32 = 4;
 
 /// An open store. Clones share it; dropping the last one closes it.
 #[derive(Debug, Clone)]
@@ -106,6 +110,7 @@ impl Local {
             .map(|outcome| match outcome {
                 Outcome::Done(outcome) => outcome,
                 Outcome::NoRoom(_) => Err(Error::new(ErrorKind::Full, "no room in memory")),
+                Outcome::NoSpace(_, error) => Err(error),
             })
             .collect()
     }
@@ -120,14 +125,7 @@ impl Local {
         while shared.visible.lock().frozen.is_some() {
             base::block_on(work::folded(shared))?;
         }
-        {
-            let mut pipeline = shared.pipeline.lock();
-            let visible = shared.visible.lock();
-            if visible.frozen.is_none() && !visible.active.is_empty() {
-                drop(visible);
-                shared.freeze(&mut pipeline)?;
-            }
-        }
+        shared.freeze_what_there_is()?;
         while shared.visible.lock().frozen.is_some() {
             base::block_on(work::folded(shared))?;
         }
@@ -220,9 +218,10 @@ impl Engine for Local {
                 })
             }
             Outcome::Done(outcome) => Fut::ready(outcome),
-            Outcome::NoRoom(task) => {
+            Outcome::NoSpace(_, error) if !shared.may_reclaim() => Fut::ready(Err(error)),
+            Outcome::NoRoom(_) | Outcome::NoSpace(..) => {
                 let local = self.clone();
-                Fut::later(async move { local.commit_when_room(task).await })
+                Fut::later(async move { local.commit_when_room(outcome, durability).await })
             }
         }
     }
@@ -254,13 +253,29 @@ impl Engine for Local {
 }
 
 impl Local {
-    async fn commit_when_room(&self, mut task: Task) -> Result<Version> {
+    /// Waits for room in memory, or on the disk, and tries again.
+    async fn commit_when_room(
+        &self,
+        mut outcome: Outcome,
+        durability: Durability,
+    ) -> Result<Version> {
         let shared = &self.0.shared;
-        let durability = task.commit.durability;
+        let mut reclaims = 0;
         loop {
-            work::folded(shared).await?;
-            match shared.submit(task) {
-                Outcome::NoRoom(again) => task = again,
+            outcome = match outcome {
+                Outcome::NoRoom(task) => {
+                    work::folded(shared).await?;
+                    shared.submit(task)
+                }
+                Outcome::NoSpace(_, error) if reclaims == RECLAIMS_MAX || !shared.may_reclaim() => {
+                    return Err(error);
+                }
+                Outcome::NoSpace(task, _) => {
+                    reclaims += 1;
+                    let bytes = log_bytes(std::slice::from_ref(&task));
+                    work::reclaimed(shared, bytes).await?;
+                    shared.submit(task)
+                }
                 Outcome::Done(outcome) => {
                     let version = outcome?;
                     if durability == Durability::Synced {

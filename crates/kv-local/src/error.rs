@@ -7,6 +7,7 @@ use std::io;
 pub(crate) fn io_error(what: impl Into<String>, error: io::Error) -> Error {
     let kind = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Full,
+        io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
         io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound => ErrorKind::Corrupt,
         _ => ErrorKind::Unavailable,
     };

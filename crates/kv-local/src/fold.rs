@@ -1,6 +1,6 @@
 //! From memory to disk: a frozen layer becomes a table of level 0, and tables are merged downwards.
 
-use crate::levels::{Levels, pick, write_tables};
+use crate::levels::{Compaction, Levels, pick, write_tables};
 use crate::log;
 use crate::merge::{Merge, Source};
 use crate::overlay::Overlay;
@@ -45,6 +45,8 @@ impl Shared {
         )?;
         self.syncs.raise(frozen.version);
         self.remove_logs_before(first_log);
+        // Those that a sync still holds open would keep their room.
+        self.syncs.forget_before(first_log);
         Ok(true)
     }
 
@@ -76,12 +78,22 @@ impl Shared {
 
     /// Merges tables once. False when the levels are in shape.
     pub(crate) fn merge(&self) -> Result<bool> {
+        self.merge_by(|levels, turn| pick(levels, self.options.level_scale, turn))
+    }
+
+    /// Merges what `picked` says. False when it says nothing.
+    pub(crate) fn merge_by(
+        &self,
+        picked: impl FnOnce(&Levels, u64) -> Result<Option<Compaction>>,
+    ) -> Result<bool> {
         let mut merges = self.merges.lock();
         let levels = Arc::clone(&self.visible.lock().levels);
-        let Some(compaction) = pick(&levels, self.options.level_scale, *merges)? else {
+        let Some(compaction) = picked(&levels, *merges)? else {
             return Ok(false);
         };
         *merges += 1;
+        // Not held: the tables that go give their room back when nobody has them open.
+        drop(levels);
         let outputs = match compaction.moved() {
             Some(table) => vec![Arc::clone(table)],
             None => self.with_output(|output| compaction.run(output))?,

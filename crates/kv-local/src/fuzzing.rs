@@ -147,7 +147,7 @@ pub fn table(bytes: &[u8]) {
             return;
         }
     }
-    let Ok(Some((info, file))) = writer.finish() else { return };
+    let Ok(Some((info, file, _))) = writer.finish() else { return };
     for damage in bytes.chunks_exact(4) {
         let at = u64::from(u16::from_le_bytes([damage[0], damage[1]])) % info.bytes;
         let _ = file.write_at(&damage[2..3], at);

@@ -8,6 +8,7 @@
 //! * `overlay`: the layers in memory. `view`: what a reader sees of layers and tables.
 //! * `table`: sorted files with a checksum in every block. `levels`: which tables there are.
 //! * `fold`, `work`: from memory to tables, in the background.
+//! * `reserve`, `reclaim`: room that is kept for a full disk, and getting it back.
 //! * `format`: the first file, by which a store from the future is refused.
 
 mod codec;
@@ -26,6 +27,8 @@ mod merge;
 mod open;
 mod options;
 mod overlay;
+mod reclaim;
+mod reserve;
 mod shared;
 mod snapshots;
 mod table;

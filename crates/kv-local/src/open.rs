@@ -9,6 +9,7 @@ use crate::log::record::decode_changes;
 use crate::log::{self, Log, Syncs, replay};
 use crate::options::{Options, capabilities};
 use crate::overlay::Overlay;
+use crate::reserve::{self, Reserve, Sparing};
 use crate::shared::{Catalog, Shared, Visible};
 use crate::snapshots::Snapshots;
 use crate::table::{self, Memory, Table};
@@ -17,12 +18,15 @@ use base::sync::Mutex;
 use base::{Disk, Random};
 use kv::{Error, ErrorKind, Result, WatchTable};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 const LOCK: &str = "lock";
 
 pub(crate) fn open(disk: Arc<dyn Disk>, random: &dyn Random, options: Options) -> Result<Shared> {
-    let disk: Arc<dyn Disk> = Arc::new(Latched::new(disk));
+    let raw: Arc<dyn Disk> = Arc::new(Latched::new(disk));
+    let reserve = Arc::new(Reserve::open(&raw, options.slack_bytes()));
+    let disk: Arc<dyn Disk> =
+        Arc::new(Sparing { disk: Arc::clone(&raw), reserve: Arc::clone(&reserve) });
     let lock = disk.lock(LOCK).map_err(|error| {
         let advice = match error.kind() {
             std::io::ErrorKind::WouldBlock => "the store is open already; close it there first",
@@ -71,7 +75,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, random: &dyn Random, options: Options) -
     }
 
     let number = logs.iter().map(|log| log.number).max().unwrap_or(0).max(manifest.known_log) + 1;
-    let log = Log::create(&*disk, number, options.log_step_bytes())?;
+    let log = start_log(&raw, &reserve, number, &options)?;
     let syncs = Syncs::new(Arc::clone(&disk), manifest.folded);
     for old in &logs {
         // Commits of an earlier life that nobody synced yet.
@@ -85,7 +89,8 @@ pub(crate) fn open(disk: Arc<dyn Disk>, random: &dyn Random, options: Options) -
     })?;
 
     let next_table = AtomicU64::new(manifest.next_table);
-    Ok(Shared {
+    let merge_need = AtomicU64::new(levels.merge_bytes());
+    let shared = Shared {
         lock: Mutex::new(Some(lock)),
         store,
         capabilities: capabilities(),
@@ -111,15 +116,36 @@ pub(crate) fn open(disk: Arc<dyn Disk>, random: &dyn Random, options: Options) -
         folds: Mutex::new(()),
         merges: Mutex::new(0),
         merges_done: AtomicU64::new(0),
+        merge_need,
+        reclaim_due: AtomicBool::new(true),
+        reserve,
+        raw,
         disk,
         options,
-    })
+    };
+    // Without it the store can be read, and written as soon as there is room.
+    let _ = shared.retarget(&shared.pipeline.lock());
+    Ok(shared)
+}
+
+/// Starts a log. It grows by room of its own, but its name may need some of the reserve.
+pub(crate) fn start_log(
+    raw: &Arc<dyn Disk>,
+    reserve: &Reserve,
+    number: u64,
+    options: &Options,
+) -> Result<Log> {
+    let start = || Log::create(&**raw, number, options.log_step_bytes());
+    match start() {
+        Err(error) if error.kind() == ErrorKind::Full && reserve.give(0, false) => start(),
+        started => started,
+    }
 }
 
 /// Makes an empty store in an empty directory.
 fn create(disk: &dyn Disk, random: &dyn Random) -> Result<Format> {
     let names = disk.list().map_err(|error| io_error("cannot list the directory", error))?;
-    let ours = [LOCK, format::NEW_NAME, "manifest", "manifest.new"];
+    let ours = [LOCK, format::NEW_NAME, reserve::NAME, "manifest", "manifest.new"];
     if let Some(stranger) = names.iter().find(|name| !ours.contains(&name.as_str())) {
         let place = disk.describe();
         return Err(if log::number_of(stranger).is_some() || table::id_of(stranger).is_some() {

@@ -30,6 +30,11 @@ impl Options {
         (self.overlay_bytes() as u64 / 8).clamp(4 << 10, 4 << 20)
     }
 
+    /// What a log may take of the reserve for commits that free space.
+    pub(crate) fn slack_bytes(&self) -> u64 {
+        2 * self.log_step_bytes()
+    }
+
     /// What the cache holds.
     pub(crate) fn cache_bytes(&self) -> usize {
         self.memory_bytes / 2

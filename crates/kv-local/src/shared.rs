@@ -1,7 +1,7 @@
 //! What the parts of an open store share, and in which order they lock it.
 //!
 //! Locks are taken in this order: `folds`, `merges`, `pipeline`, `catalog`, `visible`.
-//! `queue` and the locks of snapshots, watches and syncs are taken last and alone. `visible` is held
+//! `queue` and the locks of snapshots, watches, syncs and the reserve are taken last and alone. `visible` is held
 //! for microseconds, never across I/O.
 
 use crate::commit::{Pipeline, Request};
@@ -9,6 +9,7 @@ use crate::levels::{Levels, Manifest, Output, StoreError};
 use crate::log::Syncs;
 use crate::options::Options;
 use crate::overlay::Overlay;
+use crate::reserve::Reserve;
 use crate::snapshots::Snapshots;
 use crate::table::{Memory, Table, name_of};
 use crate::view::View;
@@ -18,11 +19,14 @@ use base::disk::Lock;
 use base::sync::Mutex;
 use kv::{Capabilities, Error, KeyRange, Result, Version, WatchTable};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// The disk for all but the log: it may use the reserve.
     pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) raw: Arc<dyn Disk>,
+    pub(crate) reserve: Arc<Reserve>,
     pub(crate) lock: Mutex<Option<Lock>>,
     pub(crate) store: u64,
     pub(crate) capabilities: Capabilities,
@@ -42,6 +46,10 @@ pub(crate) struct Shared {
     /// Held while tables are merged; counts how often, which spreads merges over the keys.
     pub(crate) merges: Mutex<u64>,
     pub(crate) merges_done: AtomicU64,
+    /// What the next merge may need, about, at most.
+    pub(crate) merge_need: AtomicU64,
+    /// Something was freed that merging may give back.
+    pub(crate) reclaim_due: AtomicBool,
 }
 
 /// What new readers see, and what commits are checked against.
@@ -160,6 +168,7 @@ impl Shared {
         catalog.manifest = manifest;
         {
             let mut visible = self.visible.lock();
+            self.merge_need.store(levels.merge_bytes(), Ordering::Relaxed);
             visible.levels = Arc::new(levels);
             publish(&mut visible);
         }

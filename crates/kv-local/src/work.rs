@@ -23,6 +23,12 @@ pub(crate) struct Work {
 struct State {
     fold_wanted: bool,
     merge_wanted: bool,
+    reclaim_wanted: bool,
+    /// For commits of this length, at most.
+    reclaim_bytes: u64,
+    /// How often getting space back was tried, and how the last try went.
+    reclaims: u64,
+    reclaim_failed: Option<Error>,
     /// How often folding was tried, and how the last try went.
     folds: u64,
     failed: Option<Error>,
@@ -90,6 +96,35 @@ impl Work {
         }
     }
 
+    fn want_reclaim(&self, bytes: u64) {
+        let mut state = self.state.lock();
+        state.reclaim_bytes = state.reclaim_bytes.max(bytes);
+        (state.reclaim_wanted, state.merge_wanted) = (true, true);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn take_reclaim(&self) -> Option<u64> {
+        let mut state = self.state.lock();
+        let bytes = std::mem::take(&mut state.reclaim_bytes);
+        std::mem::take(&mut state.reclaim_wanted).then_some(bytes)
+    }
+
+    fn is_reclaim_wanted(&self) -> bool {
+        self.state.lock().reclaim_wanted
+    }
+
+    fn reclaim_ended(&self, outcome: Result<()>) {
+        let mut state = self.state.lock();
+        state.reclaims += 1;
+        state.reclaim_failed = outcome.err();
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        for waker in waiting {
+            waker.wake();
+        }
+    }
+
     fn fold_ended(&self, outcome: Result<()>) {
         let mut state = self.state.lock();
         state.folds += 1;
@@ -118,6 +153,32 @@ pub(crate) async fn folded(shared: &Shared) -> Result<()> {
         let mut state = work.state.lock();
         if state.folds > seen {
             return Poll::Ready(state.failed.clone().map_or(Ok(()), Err));
+        }
+        state.waiting.push(context.waker().clone());
+        Poll::Pending
+    })
+    .await
+}
+
+/// Waits until getting space back was tried once more, and says how that went.
+pub(crate) async fn reclaimed(shared: &Shared, bytes: u64) -> Result<()> {
+    let work = &shared.work;
+    let seen = work.state.lock().reclaims;
+    if work.is_threaded() {
+        work.want_reclaim(bytes);
+    } else {
+        work.reclaim_ended(shared.reclaim(bytes));
+    }
+    poll_fn(|context| {
+        if work.is_stopping() {
+            return Poll::Ready(Err(Error::new(ErrorKind::Closed, "the store is closing")));
+        }
+        if let Some(error) = work.poisoned() {
+            return Poll::Ready(Err(error));
+        }
+        let mut state = work.state.lock();
+        if state.reclaims > seen {
+            return Poll::Ready(state.reclaim_failed.clone().map_or(Ok(()), Err));
         }
         state.waiting.push(context.waker().clone());
         Poll::Pending
@@ -156,7 +217,11 @@ pub(crate) fn merge_forever(shared: &Shared) {
         guarded(
             shared,
             || {
-                while !shared.work.is_stopping() && matches!(shared.merge(), Ok(true)) {}
+                if let Some(bytes) = shared.work.take_reclaim() {
+                    shared.work.reclaim_ended(shared.reclaim(bytes));
+                }
+                let busy = || shared.work.is_stopping() || shared.work.is_reclaim_wanted();
+                while !busy() && matches!(shared.merge(), Ok(true)) {}
             },
         );
     }

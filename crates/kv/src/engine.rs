@@ -145,6 +145,9 @@ pub struct Commit {
     pub ops: Vec<Op>,
     /// What it survives.
     pub durability: Durability,
+    /// It serves to give space back: an engine takes it although its disk is full, from room that it
+    /// has kept for this.
+    pub frees: bool,
 }
 
 /// One change.

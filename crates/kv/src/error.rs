@@ -24,6 +24,8 @@ pub enum ErrorKind {
     TooOld,
     /// The engine does not do this, or the argument is not one that it can take. Do it otherwise.
     Unsupported,
+    /// The store was opened for reading only, or its disk takes no writes. Nothing was written.
+    ReadOnly,
     /// Stored bytes are not what was written. Repair or restore.
     Corrupt,
     /// The store is closed, or must be opened again. No call can succeed on this handle.

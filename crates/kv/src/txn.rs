@@ -27,6 +27,7 @@ pub struct Txn {
     write_conflicts: Vec<KeyRange>,
     ops: usize,
     bytes: usize,
+    frees: bool,
 }
 
 impl Txn {
@@ -39,6 +40,7 @@ impl Txn {
             write_conflicts: Vec::new(),
             ops: 0,
             bytes: 0,
+            frees: false,
         }
     }
 
@@ -201,6 +203,12 @@ impl Txn {
         Ok(())
     }
 
+    /// Says that this transaction gives space back, now or by what it makes possible. An engine whose
+    /// disk is full takes it all the same, as long as the room lasts that it has kept for this.
+    pub fn frees_space(&mut self) {
+        self.frees = true;
+    }
+
     /// A future that is ready some time after another transaction changes `key` from what this one
     /// sees. It may be ready without a change, more than once a change never.
     pub fn watch(&mut self, key: &[u8]) -> Fut<'static, Result<Watch>> {
@@ -213,7 +221,7 @@ impl Txn {
     /// Checks and applies the transaction, and returns its version. One that wrote nothing returns
     /// the version that it read.
     pub fn commit(self, durability: Durability) -> Fut<'static, Result<Version>> {
-        let Self { engine, snapshot, writes, read_conflicts, write_conflicts, .. } = self;
+        let Self { engine, snapshot, writes, read_conflicts, write_conflicts, frees, .. } = self;
         if writes.is_empty() && write_conflicts.is_empty() {
             let at = snapshot.version();
             drop(snapshot);
@@ -227,6 +235,7 @@ impl Txn {
             writes: write_conflicts,
             ops: writes.into_ops(),
             durability,
+            frees,
         };
         engine.commit(snapshot, commit)
     }

@@ -5,6 +5,7 @@
 //! may be there, be gone, or be there in part. After the death of the process alone, everything
 //! that returned is there.
 
+mod fault;
 mod sim;
 mod system;
 
@@ -12,7 +13,8 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
-pub use sim::{Cut, Fault, FaultKind, SimDisk};
+pub use fault::{Cut, Fault, FaultKind};
+pub use sim::SimDisk;
 pub use system::SystemDisk;
 
 /// One directory of files. Names are plain file names.

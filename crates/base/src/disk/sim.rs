@@ -1,5 +1,8 @@
 //! A disk in memory that can lose power, run full, fail and rot, at a chosen operation.
 
+use super::fault::{
+    Cut, Fault, FaultKind, Step, input_output, no_space, power_lost, read_only, stopped_short,
+};
 use super::{Disk, File, Lock, LockGuard};
 use crate::random::{Random, SeededRandom};
 use crate::sync::Mutex;
@@ -9,42 +12,6 @@ use std::sync::Arc;
 
 /// The unit that a disk writes whole.
 const SECTOR_BYTES: usize = 512;
-
-/// What becomes of changes that were not synced when power is lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
-    /// All of them are there: also what the death of the process alone leaves.
-    Kept,
-    /// None of them are.
-    Dropped,
-    /// Each is there or not by itself, as a disk that reorders leaves them.
-    Reordered,
-    /// Each sector of each write is there or not by itself.
-    Torn,
-}
-
-/// What goes wrong at one operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FaultKind {
-    /// Power is lost: this operation and every later one fail, until [`SimDisk::reboot`].
-    PowerCut,
-    /// Operations that need room fail with "no space", from this one on, until
-    /// [`SimDisk::clear_faults`]. Half of a failing write is on the disk.
-    Full,
-    /// This operation alone fails with an I/O error; of a write, half is on the disk.
-    Error,
-    /// Operations fail with an I/O error from this one on, until [`SimDisk::clear_faults`].
-    Errors,
-}
-
-/// A fault and where it strikes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fault {
-    /// The number of the changing operation, counted from zero since the disk was made.
-    pub at: u64,
-    /// What happens there.
-    pub kind: FaultKind,
-}
 
 /// The disk. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -61,7 +28,13 @@ struct State {
     locked: bool,
     /// Changing operations so far.
     operations: u64,
+    /// Reads so far.
+    reads: u64,
     fault: Option<Fault>,
+    /// The most bytes that all files may have.
+    capacity: Option<u64>,
+    /// Files that lost their names while they were open.
+    nameless: Vec<Inode>,
     dead: bool,
     bytes_written: u64,
     syncs: u64,
@@ -82,6 +55,8 @@ struct Content {
     /// As of the last sync.
     durable: Vec<u8>,
     pending: Vec<Change>,
+    /// Handles.
+    open: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -161,39 +136,79 @@ impl NameChange {
 
 impl State {
     /// Counts a changing operation and says how it fails, if it does.
-    fn step(&mut self, needs_room: bool) -> io::Result<()> {
+    fn step(&mut self, step: Step) -> io::Result<()> {
         if self.dead {
             return Err(power_lost());
         }
         let now = self.operations;
         self.operations += 1;
-        let Some(fault) = self.fault else {
+        let Some(fault) = self.fault.filter(|fault| !fault.kind.counts_reads() && now >= fault.at)
+        else {
             return Ok(());
         };
-        if now < fault.at {
-            return Ok(());
-        }
+        let mut once = |strikes: bool, error: fn() -> io::Error| {
+            if strikes {
+                self.fault = None;
+                return Err(error());
+            }
+            Ok(())
+        };
         match fault.kind {
             FaultKind::PowerCut => {
                 self.dead = true;
                 Err(power_lost())
             }
-            FaultKind::Full if needs_room => {
-                Err(io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error()))
+            FaultKind::Full if matches!(step, Step::Create | Step::Write | Step::Allocate) => {
+                Err(no_space())
             }
-            FaultKind::Error if now == fault.at => Err(input_output()),
+            FaultKind::Fills => {
+                self.fault = None;
+                self.capacity = Some(self.used());
+                Ok(())
+            }
+            FaultKind::Error => once(true, input_output),
+            FaultKind::ShortWrite => once(step == Step::Write, stopped_short),
+            FaultKind::SyncError => once(step == Step::Sync, input_output),
             FaultKind::Errors => Err(input_output()),
-            FaultKind::Full | FaultKind::Error => Ok(()),
+            FaultKind::ReadOnly => Err(read_only()),
+            FaultKind::Full | FaultKind::ReadError | FaultKind::ReadErrors => Ok(()),
         }
     }
-}
 
-fn power_lost() -> io::Error {
-    io::Error::other("simulated power cut")
-}
+    /// Counts a read and says how it fails, if it does.
+    fn read(&mut self) -> io::Result<()> {
+        if self.dead {
+            return Err(power_lost());
+        }
+        let now = self.reads;
+        self.reads += 1;
+        match self.fault {
+            Some(Fault { at, kind: FaultKind::ReadError }) if now == at => Err(input_output()),
+            Some(Fault { at, kind: FaultKind::ReadErrors }) if now >= at => Err(input_output()),
+            _ => Ok(()),
+        }
+    }
 
-fn input_output() -> io::Error {
-    io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error())
+    /// Bytes of all files that have a name or are open.
+    fn used(&mut self) -> u64 {
+        self.nameless.retain(|inode| inode.lock().open > 0);
+        let named = self.names.values().chain(&self.nameless);
+        named.map(|inode| inode.lock().now.len() as u64).sum()
+    }
+
+    /// A name is about to go: its file takes room as long as it is open.
+    fn set_aside(&mut self, name: &str) {
+        if let Some(inode) = self.names.get(name) {
+            self.nameless.push(Arc::clone(inode));
+        }
+    }
+
+    /// Whether a file of `len` bytes can have `wanted`.
+    fn has_room(&mut self, len: u64, wanted: u64) -> io::Result<()> {
+        let Some(capacity) = self.capacity else { return Ok(()) };
+        let more = wanted.saturating_sub(len);
+        if more > 0 && self.used() + more > capacity { Err(no_space()) } else { Ok(()) }
+    }
 }
 
 impl SimDisk {
@@ -208,6 +223,22 @@ impl SimDisk {
         self.0.lock().operations
     }
 
+    /// How many reads were asked for so far.
+    pub fn reads(&self) -> u64 {
+        self.0.lock().reads
+    }
+
+    /// The most bytes that all files together may have from now on; `None` for no bound. A file that
+    /// has no name counts until it is closed.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.0.lock().capacity = bytes;
+    }
+
+    /// Bytes that all files have.
+    pub fn used(&self) -> u64 {
+        self.0.lock().used()
+    }
+
     /// Bytes written and syncs done so far.
     pub fn traffic(&self) -> (u64, u64) {
         let state = self.0.lock();
@@ -219,9 +250,11 @@ impl SimDisk {
         self.0.lock().fault = Some(fault);
     }
 
-    /// The cause is gone: nothing fails any more. Power that was lost stays lost.
+    /// The cause is gone: nothing fails any more, and there is room. Power that was lost stays lost.
     pub fn clear_faults(&self) {
-        self.0.lock().fault = None;
+        let mut state = self.0.lock();
+        state.fault = None;
+        state.capacity = None;
     }
 
     /// Whether a power cut has struck.
@@ -248,7 +281,7 @@ impl SimDisk {
             .into_iter()
             .map(|(name, inode)| {
                 let bytes = inode.lock().after(cut, &random);
-                let content = Content { now: bytes.clone(), durable: bytes, pending: Vec::new() };
+                let content = Content { now: bytes.clone(), durable: bytes, ..Content::default() };
                 (name, Arc::new(Mutex::new(content)))
             })
             .collect();
@@ -266,7 +299,7 @@ impl SimDisk {
     /// Changes a file behind everybody's back: rot. The name is made when it does not exist.
     pub fn poke(&self, name: &str, bytes: Vec<u8>) {
         let mut state = self.0.lock();
-        let content = Content { now: bytes.clone(), durable: bytes, pending: Vec::new() };
+        let content = Content { now: bytes.clone(), durable: bytes, ..Content::default() };
         match state.names.get(name) {
             Some(inode) => *inode.lock() = content,
             None => {
@@ -296,7 +329,7 @@ impl Disk for SimDisk {
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let mut state = self.0.lock();
-        state.step(true)?;
+        state.step(Step::Create)?;
         if state.names.contains_key(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -305,7 +338,7 @@ impl Disk for SimDisk {
         change.apply(&mut state.names);
         state.pending_names.push(change);
         drop(state);
-        Ok(Arc::new(SimFile { disk: self.clone(), inode }))
+        Ok(SimFile::open(self, inode))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
@@ -314,16 +347,19 @@ impl Disk for SimDisk {
             return Err(power_lost());
         }
         match state.names.get(name) {
-            Some(inode) => Ok(Arc::new(SimFile { disk: self.clone(), inode: Arc::clone(inode) })),
+            Some(inode) => Ok(SimFile::open(self, Arc::clone(inode))),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.0.lock();
-        state.step(false)?;
+        state.step(Step::Other)?;
         if !state.names.contains_key(from) {
             return Err(io::ErrorKind::NotFound.into());
+        }
+        if from != to {
+            state.set_aside(to);
         }
         let change = NameChange::Rename(from.to_owned(), to.to_owned());
         change.apply(&mut state.names);
@@ -333,10 +369,11 @@ impl Disk for SimDisk {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut state = self.0.lock();
-        state.step(false)?;
+        state.step(Step::Other)?;
         if !state.names.contains_key(name) {
             return Err(io::ErrorKind::NotFound.into());
         }
+        state.set_aside(name);
         let change = NameChange::Unlink(name.to_owned());
         change.apply(&mut state.names);
         state.pending_names.push(change);
@@ -345,7 +382,7 @@ impl Disk for SimDisk {
 
     fn sync_dir(&self) -> io::Result<()> {
         let mut state = self.0.lock();
-        let outcome = state.step(false);
+        let outcome = state.step(Step::Sync);
         state.syncs += 1;
         if state.dead {
             return outcome;
@@ -395,6 +432,19 @@ struct SimFile {
     inode: Inode,
 }
 
+impl SimFile {
+    fn open(disk: &SimDisk, inode: Inode) -> Arc<dyn File> {
+        inode.lock().open += 1;
+        Arc::new(SimFile { disk: disk.clone(), inode })
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        self.inode.lock().open -= 1;
+    }
+}
+
 impl File for SimFile {
     fn len(&self) -> io::Result<u64> {
         if self.disk.is_dead() {
@@ -404,9 +454,7 @@ impl File for SimFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        if self.disk.is_dead() {
-            return Err(power_lost());
-        }
+        self.disk.0.lock().read()?;
         let content = self.inode.lock();
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let bytes = start
@@ -419,9 +467,14 @@ impl File for SimFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut state = self.disk.0.lock();
-        let outcome = state.step(true);
+        let len = self.inode.lock().now.len() as u64;
+        let end = offset + bytes.len() as u64;
+        let outcome = state.step(Step::Write).and_then(|()| state.has_room(len, end));
         // A write that is cut short by anything leaves its first half.
-        let done = if outcome.is_ok() { bytes } else { &bytes[..bytes.len() / 2] };
+        let mut done = if outcome.is_ok() { bytes } else { &bytes[..bytes.len() / 2] };
+        if state.has_room(len, offset + done.len() as u64).is_err() {
+            done = &[];
+        }
         state.bytes_written += done.len() as u64;
         drop(state);
         self.inode.lock().change(Change::Write(offset as usize, done.to_vec()));
@@ -429,7 +482,12 @@ impl File for SimFile {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        self.disk.0.lock().step(true)?;
+        {
+            let mut state = self.disk.0.lock();
+            state.step(Step::Allocate)?;
+            let now = self.inode.lock().now.len() as u64;
+            state.has_room(now, len)?;
+        }
         let mut content = self.inode.lock();
         if content.now.len() < len as usize {
             content.change(Change::Resize(len as usize));
@@ -438,14 +496,14 @@ impl File for SimFile {
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
-        self.disk.0.lock().step(false)?;
+        self.disk.0.lock().step(Step::Other)?;
         self.inode.lock().change(Change::Resize(len as usize));
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
         let mut state = self.disk.0.lock();
-        let outcome = state.step(false);
+        let outcome = state.step(Step::Sync);
         state.syncs += 1;
         if state.dead {
             return outcome;

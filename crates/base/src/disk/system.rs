@@ -96,7 +96,11 @@ impl Disk for SystemDisk {
             Err(errno) => return Err(errno.into()),
         }
         file.set_len(0)?;
-        write!(file, "{}", std::process::id())?;
+        match write!(file, "{}", std::process::id()) {
+            // The number is for people: a full disk must not keep anybody from making room.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+            written => written?,
+        }
         Ok(Lock::new(SystemLock { _file: file }))
     }
 

@@ -1,6 +1,6 @@
 //! Keeping the levels in shape: merging tables of one level into the next.
 
-use super::{LEVELS, Levels};
+use super::{LEVELS, Levels, touched};
 use crate::merge::{Merge, Source};
 use crate::table::{Memory, Table, TableCursor, TableInfo, Writer};
 use base::{Disk, File};
@@ -45,6 +45,25 @@ pub(crate) fn pick(levels: &Levels, scale: u64, turn: u64) -> Result<Option<Comp
         if bytes > bound_of(level) / scale.max(1) && !tables.is_empty() {
             let picked = Arc::clone(&tables[(turn % tables.len() as u64) as usize]);
             return Ok(Some(plan(levels, vec![vec![picked]], level + 1)?));
+        }
+    }
+    Ok(None)
+}
+
+/// What to merge so that keys that are gone give their space back; nothing when all of it is back
+/// that this process knows of.
+pub(crate) fn pick_gone(levels: &Levels) -> Result<Option<Compaction>> {
+    let level0 = levels.level(0);
+    if !level0.is_empty() {
+        let groups = level0.iter().map(|table| vec![Arc::clone(table)]).collect();
+        return Ok(Some(plan(levels, groups, 1)?));
+    }
+    for level in 1..LEVELS - 1 {
+        let hides = |table: &&Arc<Table>| {
+            table.hides && (level + 1..LEVELS).any(|to| !touched(levels.level(to), table).is_empty())
+        };
+        if let Some(table) = levels.level(level).iter().find(hides) {
+            return Ok(Some(plan(levels, vec![vec![Arc::clone(table)]], level + 1)?));
         }
     }
     Ok(None)
@@ -152,14 +171,16 @@ pub(crate) fn write_tables(
     let finished = std::mem::take(&mut written.tables);
     Ok(finished
         .into_iter()
-        .map(|(info, file)| Arc::new(Table::new(info, file, output.store, output.memory)))
+        .map(|(info, file, hides)| {
+            Arc::new(Table::new(info, file, hides, output.store, output.memory))
+        })
         .collect())
 }
 
 /// Tables that are whole but belong to nothing yet: removed if the rest fails.
 struct Written {
     disk: Arc<dyn Disk>,
-    tables: Vec<(TableInfo, Arc<dyn File>)>,
+    tables: Vec<(TableInfo, Arc<dyn File>, bool)>,
 }
 
 impl Written {
@@ -171,7 +192,7 @@ impl Written {
 
 impl Drop for Written {
     fn drop(&mut self) {
-        for (info, _) in &self.tables {
+        for (info, ..) in &self.tables {
             let _ = self.disk.remove(&crate::table::name_of(info.id));
         }
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use kv::{Key, KeyRange, Result};
 use std::sync::Arc;
 
-pub(crate) use compact::{Output, pick, write_tables};
+pub(crate) use compact::{Compaction, Output, pick, pick_gone, write_tables};
 pub(crate) use manifest::{Manifest, StoreError};
 
 /// How many levels there are. The last has no bound.
@@ -31,6 +31,13 @@ impl Default for Levels {
             largest: std::array::from_fn(|_| Vec::new()),
         }
     }
+}
+
+/// The tables of a level that share keys with `table`, perhaps.
+pub(crate) fn touched<'a>(level: &'a [Arc<Table>], table: &Table) -> &'a [Arc<Table>] {
+    let start = level.partition_point(|other| other.info.largest < table.info.smallest);
+    let end = level.partition_point(|other| other.info.smallest <= table.info.largest);
+    &level[start..end.max(start)]
 }
 
 impl Levels {
@@ -119,6 +126,17 @@ impl Levels {
     /// All entries of `range` as one source, keys that are gone included.
     pub(crate) fn scan(&self, range: &KeyRange) -> Result<Merge<TableCursor>> {
         Ok(Merge::new(self.cursors(range, false, false)?, false))
+    }
+
+    /// What the next merge writes, at most: level 0 goes into level 1 as a whole, and from there on
+    /// one table at a time goes into what it touches.
+    pub(crate) fn merge_bytes(&self) -> u64 {
+        let sum = |tables: &[Arc<Table>]| tables.iter().map(|table| table.info.bytes).sum::<u64>();
+        let first = sum(&self.tiers[0]) + sum(&self.tiers[1]);
+        let below = self.tiers.windows(2).skip(1).flat_map(|pair| {
+            pair[0].iter().map(|table| table.info.bytes + sum(touched(&pair[1], table)))
+        });
+        below.max().unwrap_or(0).max(first)
     }
 
     /// Bytes of all tables.

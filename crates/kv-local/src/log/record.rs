@@ -21,6 +21,10 @@ pub(crate) const HEADER_BYTES: usize = 40;
 const TRAILER_BYTES: usize = 8;
 /// Records begin at multiples of this.
 pub(crate) const ALIGN: usize = 8;
+/// What a record has beside its payload, at most.
+pub(crate) const OVERHEAD_BYTES: usize = HEADER_BYTES + TRAILER_BYTES + ALIGN;
+/// What a change has beside its keys and its value, at most.
+pub(crate) const OP_BYTES: usize = 8;
 /// No payload is longer: a length above this is not a length.
 const PAYLOAD_BYTES_MAX: usize = 1 << 28;
 

@@ -63,6 +63,11 @@ impl Syncs {
         self.state.lock().files.push(Pending { number, file: Arc::clone(file), nameless });
     }
 
+    /// Logs below `number` are not needed any more: what they had is in tables.
+    pub(crate) fn forget_before(&self, number: u64) {
+        self.state.lock().files.retain(|pending| pending.number >= number);
+    }
+
     /// The error that makes every later commit fail, if there is one.
     pub(crate) fn failure(&self) -> Option<Error> {
         if !self.has_failed.load(Ordering::Acquire) {

@@ -76,6 +76,17 @@ impl Log {
         Ok(())
     }
 
+    /// How far room was taken for it.
+    pub(crate) fn allocated(&self) -> u64 {
+        self.allocated
+    }
+
+    /// Takes room for `bytes` more.
+    pub(crate) fn grow(&mut self, bytes: u64) -> Result<()> {
+        let end = self.len + bytes;
+        if end > self.allocated { self.allocate(end) } else { Ok(()) }
+    }
+
     fn allocate(&mut self, end: u64) -> Result<()> {
         let generous = end.next_multiple_of(self.step);
         let outcome = self.file.allocate(generous).map(|()| generous);

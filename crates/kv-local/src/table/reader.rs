@@ -96,6 +96,8 @@ fn new_cache(bytes: usize) -> Cache {
 /// A table that can be read.
 pub(crate) struct Table {
     pub(crate) info: TableInfo,
+    /// It has keys that are gone; not known of one that was not written by this process.
+    pub(crate) hides: bool,
     store: u64,
     /// Why the file cannot be read, when it cannot.
     file: std::result::Result<Arc<dyn File>, String>,
@@ -160,8 +162,16 @@ impl std::fmt::Debug for Table {
 
 impl Table {
     /// A table that has just been written.
-    pub(crate) fn new(info: TableInfo, file: Arc<dyn File>, store: u64, memory: &Memory) -> Self {
-        Self::with_file(info, Ok(file), store, memory)
+    pub(crate) fn new(
+        info: TableInfo,
+        file: Arc<dyn File>,
+        hides: bool,
+        store: u64,
+        memory: &Memory,
+    ) -> Self {
+        let mut table = Self::with_file(info, Ok(file), store, memory);
+        table.hides = hides;
+        table
     }
 
     fn with_file(
@@ -171,7 +181,7 @@ impl Table {
         memory: &Memory,
     ) -> Self {
         let Memory { cache, pins, pool } = memory.clone();
-        Self { info, store, file, cache, pinned: OnceLock::new(), pins, pool }
+        Self { info, hides: false, store, file, cache, pinned: OnceLock::new(), pins, pool }
     }
 
     /// A table that a manifest names. One whose file is lost or cut is kept as such: what it held

@@ -27,6 +27,7 @@ pub(crate) struct Writer {
     buffer: Vec<u8>,
     written: u64,
     smallest: Option<Key>,
+    hides: bool,
     finished: bool,
 }
 
@@ -46,6 +47,7 @@ impl Writer {
             buffer: Vec::new(),
             written: 0,
             smallest: None,
+            hides: false,
             finished: false,
         })
     }
@@ -68,6 +70,7 @@ impl Writer {
         if full && !self.block.is_empty() {
             self.end_block()?;
         }
+        self.hides |= value.is_none();
         self.block.push(key, value);
         self.hashes.push(bloom::hash(key));
         Ok(())
@@ -97,9 +100,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the table durable, all but its name, and says what it is. A table without entries is
-    /// none.
-    pub(crate) fn finish(mut self) -> Result<Option<(TableInfo, Arc<dyn File>)>> {
+    /// Makes the table durable, all but its name, and says what it is, and whether it has keys that
+    /// are gone. A table without entries is none.
+    pub(crate) fn finish(mut self) -> Result<Option<(TableInfo, Arc<dyn File>, bool)>> {
         let Some(smallest) = self.smallest.take() else {
             return Ok(None);
         };
@@ -130,7 +133,7 @@ impl Writer {
             smallest,
             largest,
         };
-        Ok(Some((info, Arc::clone(&self.file))))
+        Ok(Some((info, Arc::clone(&self.file), self.hides)))
     }
 }
 

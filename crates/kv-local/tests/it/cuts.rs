@@ -122,6 +122,7 @@ fn an_empty_log_hides_nothing_that_comes_later() {
                 writes: vec![],
                 ops: vec![kv::Op::Put(kv::Key::new(&key), vec![number].into())],
                 durability: kv::Durability::Process,
+                frees: false,
             };
             let snapshot = block_on(local.snapshot()).unwrap();
             block_on(local.commit(snapshot, commit)).unwrap();

@@ -110,7 +110,7 @@ fn a_failing_disk_loses_nothing_that_was_acknowledged() {
 fn put(local: &Local, durability: Durability) -> kv::Result<u64> {
     let snapshot = block_on(local.snapshot())?;
     let ops = vec![Op::Put(Key::new(b"probe"), Bytes::from_static(b"value"))];
-    let commit = Commit { reads: vec![], writes: vec![], ops, durability };
+    let commit = Commit { reads: vec![], writes: vec![], ops, durability, frees: false };
     block_on(local.commit(snapshot, commit))
 }
 

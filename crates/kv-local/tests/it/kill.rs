@@ -28,7 +28,7 @@ fn writer() {
             Op::Put(Key::new(&(number % 5_000).to_be_bytes()), value),
         ];
         let durability = if number % 500 == 0 { Durability::Synced } else { Durability::Process };
-        let commit = Commit { reads: vec![], writes: vec![], ops, durability };
+        let commit = Commit { reads: vec![], writes: vec![], ops, durability, frees: false };
         block_on(local.commit(snapshot, commit)).unwrap();
         // The line break first: the test runner's own words may stand on the line.
         writeln!(out, "\ncommitted {number}").unwrap();

@@ -93,7 +93,7 @@ impl Life {
         let ops = some_ops(random, &mut state, None);
         self.states.insert(self.acknowledged + 1, state);
         let snapshot = block_on(local.snapshot())?;
-        let commit = Commit { reads: vec![], writes: vec![], ops, durability };
+        let commit = Commit { reads: vec![], writes: vec![], ops, durability, frees: false };
         let version = block_on(local.commit(snapshot, commit))?;
         assert_eq!(version, self.acknowledged + 1);
         self.acknowledged = version;
@@ -115,7 +115,7 @@ impl Life {
             let durability = Durability::Process;
             commits.push((
                 self.acknowledged,
-                Commit { reads: vec![], writes: vec![], ops, durability },
+                Commit { reads: vec![], writes: vec![], ops, durability, frees: false },
             ));
         }
         for outcome in local.commit_together(commits) {
