@@ -400,6 +400,11 @@ impl Tx {
         self.inodes += by;
     }
 
+    /// It serves to give space back: it is taken on a full disk too.
+    pub(crate) fn frees_space(&mut self) {
+        self.txn.frees_space();
+    }
+
     /// Bytes that this transaction adds.
     pub(crate) fn bytes_added(&self) -> i64 {
         self.bytes

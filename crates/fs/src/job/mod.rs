@@ -82,6 +82,8 @@ impl Session {
     /// One step of a job. True when there is more to do.
     pub(crate) async fn step_job(&self, id: u64) -> Result<bool> {
         self.change(OpKind::Idempotent, |mut tx| async move {
+            // Every kind of job ends in less than there was.
+            tx.frees_space();
             let more = match tx.job(id).await? {
                 Some(job) => step(&mut tx, id, job).await?,
                 None => false,
@@ -115,6 +117,7 @@ impl Session {
     pub(crate) async fn run_reap_of(&self, session: u64) -> Result<()> {
         let job = self
             .change(OpKind::NeedsReplay, |mut tx| async move {
+                tx.frees_space();
                 let job = tx.fresh_job().await?;
                 tx.put_job(job, &Job::Reap { session, next: 0 })?;
                 Ok((tx, job))

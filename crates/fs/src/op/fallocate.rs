@@ -82,6 +82,9 @@ impl Session {
     async fn fallocate_step(&self, caller: &Caller, ino: Ino, piece: Piece) -> Result<u64> {
         self.change_data(KIND, |mut tx| async move {
             let mut inode = tx.inode(ino).await?;
+            if piece.what == Fallocate::PunchHole {
+                tx.frees_space();
+            }
             let next = apply(&mut tx, ino, &mut inode, piece).await?;
             let mut parts = vec![Part::Data];
             if piece.grows {

@@ -62,6 +62,7 @@ impl Session {
     async fn drop_lease(&self, ino: Ino, last: Last) -> Result<()> {
         let collected = self
             .change(KIND, |mut tx| async move {
+                tx.frees_space();
                 let session = tx.session.id;
                 let (lease, held) = (tx.keys.lease(ino, session), tx.keys.held(session, ino));
                 tx.clear_number(&lease, last.generation)?;
@@ -86,6 +87,7 @@ impl Session {
 
     async fn drop_locks(&self, ino: Ino) -> Result<()> {
         self.change(KIND, |mut tx| async move {
+            tx.frees_space();
             if free_locks(&mut tx, ino)? {
                 let held = tx.keys.held(tx.session.id, ino);
                 tx.delete(&held)?;

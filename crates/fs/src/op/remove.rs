@@ -78,6 +78,7 @@ impl Session {
     pub(crate) async fn collect(&self, ino: Ino) -> Result<bool> {
         let collected = self
             .change(OpKind::Idempotent, |mut tx| async move {
+                tx.frees_space();
                 let done = collect_in(&mut tx, ino).await?;
                 Ok((tx, done))
             })

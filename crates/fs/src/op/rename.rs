@@ -41,6 +41,10 @@ impl Session {
         let to = End { parent: new_parent, name: new_name };
         let whiteout = if flags.whiteout { self.0.reserve().await? } else { None };
         self.change(KIND, |mut tx| async move {
+            if !flags.whiteout {
+                // It takes nothing, and who makes room may have to move things.
+                tx.frees_space();
+            }
             rename_in(&mut tx, caller, from, to, flags, whiteout).await?;
             Ok((tx, ()))
         })

@@ -35,6 +35,7 @@ impl Session {
             if tx.any(entries, Read::Serializable).await? {
                 return Err(not_empty("the directory has entries"));
             }
+            tx.frees_space();
             tx.delete_entry(parent, name)?;
             tx.touch_dir(parent, -1)?;
             remove::drop_link(&mut tx, entry.ino, inode).await?;

@@ -73,6 +73,9 @@ async fn setattr_in(
     let before = inode.clone();
     let mut parts = Vec::new();
     if let Some(size) = set.size {
+        if size < inode.size {
+            tx.frees_space();
+        }
         blob::truncate(tx, ino, &mut inode, size, fresh).await?;
         access::drop_privileges(&mut inode, caller);
         inode.mtime = tx.now;

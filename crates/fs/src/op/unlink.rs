@@ -28,6 +28,7 @@ impl Session {
             if entry.file_type == FileType::Directory {
                 return Err(is_directory("directories are removed by rmdir"));
             }
+            tx.frees_space();
             tx.delete_entry(parent, name)?;
             tx.touch_dir(parent, 0)?;
             remove::drop_link(&mut tx, entry.ino, inode).await?;

@@ -143,6 +143,7 @@ impl Session {
                 // A list that is not there is removed already, as Linux has it.
                 return if space == Space::Acl { Ok((tx, ())) } else { Err(missing()) };
             }
+            tx.frees_space();
             tx.delete(&key)?;
             let mut parts = Vec::new();
             if space == Space::Acl {

@@ -36,6 +36,8 @@ async fn reserve(shared: &Arc<Shared>) -> Result<Range<u64>> {
     let session = Session(Arc::clone(shared), None);
     let first = session
         .change(OpKind::Idempotent, |mut tx| async move {
+            // One number in place of another; cutting a file to nothing needs one.
+            tx.frees_space();
             let key = tx.keys.next_inode();
             let Some(next) = tx.get(&key, Read::Serializable).await? else {
                 return Err(tx.damaged(&key, "is missing"));

@@ -21,6 +21,7 @@ impl Session {
         let now = self.0.volume.world.clock.now().as_nanos();
         self.0.beaten.store(u64::try_from(now).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.change(OpKind::Idempotent, |mut tx| async move {
+            tx.frees_space();
             let key = tx.keys.heartbeat(id);
             tx.add(&key, 1)?;
             Ok((tx, ()))
@@ -96,6 +97,7 @@ impl Session {
     pub(super) async fn end_peer(&self, id: u64, judged_by: Option<u64>) -> Result<bool> {
         let ended = self
             .change(OpKind::NeedsReplay, |mut tx| async move {
+                tx.frees_space();
                 let heartbeat = tx.keys.heartbeat(id);
                 let own = tx.keys.session(id);
                 let mut there = tx.get(&own, Read::Serializable).await?.is_some();

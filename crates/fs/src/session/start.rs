@@ -101,6 +101,8 @@ async fn enroll(volume: &Volume, record: &SessionRecord) -> Result<u64> {
         .world
         .store
         .transact_send(Durability::Process, |mut txn, attempt| async move {
+            // Who wants to make room on a full disk must get in.
+            txn.frees_space();
             // Its number may have gone to another volume since it was opened.
             let volume_key = keys.volume();
             let there = txn.get(&volume_key, Read::Serializable).await?;
@@ -142,6 +144,7 @@ async fn bury(volume: &Volume) -> Result<bool> {
         .world
         .store
         .transact_send(Durability::Process, |mut txn, _| async move {
+            txn.frees_space();
             let query = Query::new(keys.sessions()).limit(2 * BURIED_AT_ONCE);
             let page = txn.range(&query, Read::Serializable).await?;
             for (key, _) in page.iter() {

@@ -124,6 +124,8 @@ impl Session {
             }
             let batch_ref = &batch;
             self.change(OpKind::Idempotent, |mut tx| async move {
+                // No record gets longer, and a session that ends must get this behind it.
+                tx.frees_space();
                 for (ino, access) in batch_ref {
                     let inode = match tx.find_inode(*ino, Read::Serializable).await {
                         // A damaged one must not keep all others from being written.
@@ -156,6 +158,7 @@ impl Session {
             return Ok(());
         };
         self.change(OpKind::Idempotent, |mut tx| async move {
+            tx.frees_space();
             if let Some(mut inode) = tx.find_inode(ino, Read::Serializable).await? {
                 access.write_to(&mut inode);
                 tx.put_inode(ino, &inode, &[])?;

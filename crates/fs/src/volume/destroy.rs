@@ -157,6 +157,7 @@ async fn mark(world: &World, name_key: &Key, keys: Keys, silent: &Beats) -> Resu
     let done = world
         .store
         .transact_send(Durability::Synced, |mut txn, _| async move {
+            txn.frees_space();
             still_named(&mut txn, name_key, keys).await?;
             let key = keys.volume();
             let found = txn.get(&key, Read::Serializable).await?;
@@ -210,6 +211,7 @@ async fn remove_some(world: &World, name_key: &Key, keys: Keys, mark: &Bytes) ->
     let done = world
         .store
         .transact_send(Durability::Process, |mut txn, _| async move {
+            txn.frees_space();
             let found = txn.get(record_key, Read::Serializable).await?;
             if found.as_ref() != Some(mark) {
                 // Also after an unknown commit: whoever removed it, it was the last to go.
