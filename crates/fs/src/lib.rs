@@ -30,6 +30,7 @@ mod job;
 pub mod model;
 pub mod op;
 mod progress;
+mod repair;
 mod reply;
 mod report;
 pub mod schema;
@@ -41,6 +42,7 @@ mod volume;
 pub use check::{Check, CheckReport, FINDING_KINDS, FINDINGS_MAX, Finding};
 pub use error::{Error, Kind, Result};
 pub use progress::{NoProgress, Progress};
+pub use repair::{DEAD_SESSION, LOST_AND_FOUND, Repair, RepairReport, Repaired};
 pub use report::{Collected, DataForm, Extent, Info, LeaseInfo, SessionInfo, Summary, Walk};
 pub use session::{
     Asked, Atime, Maintained, Observer, OpKind, Session, SessionCounts, SessionOptions, Sharing,

@@ -3,7 +3,7 @@
 
 mod destroy;
 
-pub(crate) use destroy::NOT_WHOLE;
+pub(crate) use destroy::{NOT_WHOLE, silent_sessions};
 
 use crate::blob::block::Codec;
 use crate::error::{Error, Kind, Result, corrupt, exists, invalid, not_found, too_long};

@@ -104,6 +104,19 @@ impl CheckReport {
         }
     }
 
+    /// Adds what was seen of the next part.
+    pub(super) fn absorb(&mut self, part: CheckReport) {
+        self.inodes += part.inodes;
+        self.entries += part.entries;
+        self.blocks += part.blocks;
+        self.bytes += part.bytes;
+        self.keys += part.keys;
+        let room = FINDINGS_MAX.saturating_sub(self.findings.len());
+        self.findings.extend(part.findings.into_iter().take(room));
+        self.findings_total += part.findings_total;
+        self.complete &= part.complete;
+    }
+
     /// Whether everything was looked at and fits.
     pub fn is_clean(&self) -> bool {
         self.complete && self.findings_total == 0

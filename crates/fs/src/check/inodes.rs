@@ -1,23 +1,22 @@
 //! Inodes with what is kept beside them, and garbage.
 
+use super::crew::{Part, RANDOM_FROM};
 use super::finding::{
-    ACL_FLAG, BLOB_DROPPED, BLOB_SHARED, GARBAGE_WITH_LINKS, GARBAGE_WITHOUT_INODE, HELD_MISSING,
-    INLINE_SIZE, INODE_FIELDS, INODE_NUMBER, INODE_WITHOUT_GARBAGE, LEASE_LEFTOVER, LOCK_LEFTOVER,
-    ORPHAN_PART, ROOT_DIRECTORY, SIDE, TRIM, XATTR_FLAG,
+    ACL_FLAG, BLOB_DROPPED, BLOB_SHARED, DAMAGED_RECORD, GARBAGE_WITH_LINKS, GARBAGE_WITHOUT_INODE,
+    HELD_MISSING, INLINE_SIZE, INODE_FIELDS, INODE_NUMBER, INODE_WITHOUT_GARBAGE, LEASE_LEFTOVER,
+    LOCK_LEFTOVER, ORPHAN_PART, ROOT_DIRECTORY, SIDE, TRIM, VOLUME_RECORD, XATTR_FLAG,
 };
 use super::scan::{Cursor, Scan};
-use super::table::{Row, flag};
+use super::table::{Row, Slot, flag};
 use crate::access::{ACCESS_ACL, DEFAULT_ACL};
 use crate::acl::Acl;
 use crate::error::Result;
 use crate::op::xattr;
-use crate::schema::{Family, Form, Inode, Job, Parsed, decode_locks};
+use crate::repair::Fix;
+use crate::schema::{Form, Inode, Job, Parsed, decode_locks};
 use crate::tx::inline_space;
 use crate::types::{FileType, Ino, ROOT};
 use crate::volume::FIRST_INODE;
-
-/// Numbers from here on may have been drawn at random; those below were given out in sequence.
-const RANDOM_FROM: u64 = 1 << 32;
 
 /// An inode, while what is beside it is read.
 struct Current {
@@ -53,10 +52,10 @@ impl Current {
     }
 }
 
-/// Reads all inodes into the table.
-pub(super) async fn inodes(scan: &mut Scan<'_>) -> Result<()> {
-    let mut cursor = scan.family(Family::Inode);
-    let mut garbage = scan.family(Family::Garbage);
+/// Reads the inodes of a part into rows.
+pub(super) async fn inodes(scan: &mut Scan<'_>, part: Part) -> Result<()> {
+    let mut cursor = Cursor::new(part.inodes(&scan.keys));
+    let mut garbage = Cursor::new(part.garbage(&scan.keys));
     let mut at: Option<Current> = None;
     while cursor.fill(scan).await? {
         let Some((key, value)) = cursor.head() else { break };
@@ -79,6 +78,7 @@ pub(super) async fn inodes(scan: &mut Scan<'_>) -> Result<()> {
             current.inode = Inode::decode(key, ino, value);
             if current.inode.is_none() {
                 current.damaged = true;
+                // Mended when it is known what names it, and what it holds.
                 scan.damaged(key);
             }
         } else {
@@ -89,11 +89,30 @@ pub(super) async fn inodes(scan: &mut Scan<'_>) -> Result<()> {
     if let Some(current) = at {
         finish(scan, &mut garbage, current).await?;
     }
-    garbage_before(scan, &mut garbage, None).await?;
-    if scan.table.find(ROOT).is_none() {
+    garbage_before(scan, &mut garbage, None, false).await?;
+    Ok(())
+}
+
+/// What only shows when all inodes are known.
+pub(super) fn all(scan: &mut Scan<'_>) -> Result<()> {
+    let (rows, moved) =
+        (std::mem::take(&mut scan.found.rows), std::mem::take(&mut scan.found.moved));
+    let ground = scan.ground_mut()?;
+    (ground.table.rows, ground.table.moved) = (rows, moved);
+    ground.table.moved.sort_unstable();
+    if scan.ground.table.find(ROOT).is_none() {
         let key = scan.keys.inode(ROOT);
         scan.found(ROOT_DIRECTORY, &key, "the root is missing");
+        scan.mend(ROOT_DIRECTORY, |_| Fix::Directory { ino: ROOT, parent: Some(ROOT) });
     }
+    let dropped = scan.ground.dropped.iter().map(|(blob, _)| *blob);
+    let dropped = dropped.filter(|blob| *blob < RANDOM_FROM).max().unwrap_or(0);
+    let highest = scan.found.highest.max(dropped);
+    if scan.ground.next_inode == u64::MAX || highest >= scan.ground.next_inode {
+        let kind = if scan.ground.next_inode == u64::MAX { VOLUME_RECORD } else { INODE_NUMBER };
+        scan.mend(kind, |_| Fix::NextInode { above: highest });
+    }
+    blobs(scan);
     Ok(())
 }
 
@@ -123,7 +142,7 @@ async fn beside(
         return Ok(());
     }
     if current.is_missing() {
-        scan.found(ORPHAN_PART, key, "the inode is not there");
+        scan.useless(ORPHAN_PART, key, "the inode is not there");
     }
     match parsed {
         Parsed::Xattr { name, .. } => {
@@ -135,21 +154,23 @@ async fn beside(
                 .is_some_and(|value| !list || matches!(Acl::parse(&value), Ok(Some(_))));
             if !sound {
                 scan.damaged(key);
+                let ino = current.ino;
+                scan.mend(DAMAGED_RECORD, |_| Fix::Attribute { ino, name });
             }
         }
         Parsed::Changed { .. } => {
-            scan.plain(key, value);
+            scan.plain_or_goes(key, value);
             current.changed = true;
         }
-        Parsed::Subdirs { .. } => current.subdirs = scan.plain(key, value),
-        Parsed::Blocks { .. } => current.blocks = scan.plain(key, value),
+        Parsed::Subdirs { .. } => current.subdirs = scan.plain_or_goes(key, value),
+        Parsed::Blocks { .. } => current.blocks = scan.plain_or_goes(key, value),
         Parsed::Lease { ino, session } => {
-            scan.plain(key, value);
+            scan.plain_or_goes(key, value);
             holds(scan, LEASE_LEFTOVER, key, ino, session).await?;
         }
         Parsed::Lock { ino, session, .. } => {
             if decode_locks(key, value).is_none_or(|locks| locks.is_empty()) {
-                scan.damaged(key);
+                scan.damaged_and_goes(key);
             }
             holds(scan, LOCK_LEFTOVER, key, ino, session).await?;
         }
@@ -166,19 +187,21 @@ async fn holds(
     ino: Ino,
     session: u64,
 ) -> Result<()> {
-    if !scan.is_known(session) {
-        scan.found(leftover, key, "the session is gone, and no job reaps it");
+    if !scan.ground.is_known(session) {
+        scan.useless(leftover, key, "the session is gone, and no job reaps it");
     } else if scan.get(&scan.keys.held(session, ino)).await?.is_none() {
-        scan.found(HELD_MISSING, key, "is not on the list of what the session holds");
+        // A repair meets the dead only.
+        scan.useless(HELD_MISSING, key, "is not on the list of what the session holds");
     }
     Ok(())
 }
 
-/// Notes garbage before an inode, and whether that one is garbage.
+/// Notes garbage before an inode, and whether that one is garbage; `nameless` where it says so itself.
 async fn garbage_before(
     scan: &mut Scan<'_>,
     garbage: &mut Cursor,
     ino: Option<Ino>,
+    nameless: bool,
 ) -> Result<bool> {
     while garbage.fill(scan).await? {
         let Some((key, value)) = garbage.head() else { break };
@@ -189,12 +212,15 @@ async fn garbage_before(
                 }
                 if value != b"l" && value != b"n" {
                     scan.damaged(key);
+                    if nameless && ino == Some(here) {
+                        scan.mend(DAMAGED_RECORD, |_| Fix::Garbage(here));
+                    }
                 }
                 if ino == Some(here) {
                     garbage.advance();
                     return Ok(true);
                 }
-                scan.found(GARBAGE_WITHOUT_INODE, key, "the inode is not there");
+                scan.useless(GARBAGE_WITHOUT_INODE, key, "the inode is not there");
             }
             _ => scan.unknown(key),
         }
@@ -209,29 +235,38 @@ async fn finish(scan: &mut Scan<'_>, garbage: &mut Cursor, current: Current) -> 
     if current.is_missing() {
         return Ok(());
     }
-    let is_garbage = garbage_before(scan, garbage, Some(ino)).await?;
+    let nameless = current.inode.as_ref().is_some_and(|inode| inode.nlink == 0);
+    let is_garbage = garbage_before(scan, garbage, Some(ino), nameless).await?;
     let Some(inode) = &current.inode else {
-        scan.table.rows.push(Row::damaged(ino));
-        scan.bytes_unsure = true;
+        let mut row = Row::damaged(ino);
+        row.flags |= if is_garbage { flag::GARBAGE } else { 0 };
+        scan.found.rows.push(Slot::from(row));
+        scan.found.bytes_unsure = true;
+        note_number(scan, ino);
         return Ok(());
     };
     let key = scan.keys.inode(ino);
     let key = &key[..];
     match (inode.nlink, is_garbage) {
+        // Mended when its names are counted: there may be some.
         (0, false) => scan.found(INODE_WITHOUT_GARBAGE, key, "has no names"),
         (1.., true) => {
             scan.found(GARBAGE_WITH_LINKS, key, format!("has {} names", inode.nlink));
+            scan.mend(GARBAGE_WITH_LINKS, |keys| Fix::Remove(keys.garbage(ino)));
         }
         _ => {}
     }
     attributes(scan, key, inode, &current);
-    fields(scan, key, inode);
+    fields(scan, ino, key, inode);
     if ino == ROOT && !(inode.is_dir() && inode.parent == ROOT && inode.nlink == 1) {
         scan.found(ROOT_DIRECTORY, key, "is no directory that is in itself");
+        scan.mend(ROOT_DIRECTORY, |_| Fix::Directory { ino: ROOT, parent: Some(ROOT) });
     }
+    note_number(scan, ino);
+    note_number(scan, inode.blob);
     for number in [ino, inode.blob] {
-        if (FIRST_INODE..RANDOM_FROM).contains(&number) && number >= scan.next_inode {
-            let next = scan.next_inode;
+        if (FIRST_INODE..RANDOM_FROM).contains(&number) && number >= scan.ground.next_inode {
+            let next = scan.ground.next_inode;
             let what = format!("uses {number}, and the next number to give out is {next}");
             scan.found(INODE_NUMBER, key, what);
             break;
@@ -243,16 +278,26 @@ async fn finish(scan: &mut Scan<'_>, garbage: &mut Cursor, current: Current) -> 
             if of == ino && next >= inode.trim_from);
         if !right {
             scan.found(TRIM, key, format!("waits for job {}, which is no such one", inode.trim));
+            scan.mend(TRIM, |_| Fix::Trim(ino));
         }
     }
-    add_row(scan, ino, inode, &current);
+    add_row(scan, ino, inode, &current, is_garbage);
     Ok(())
+}
+
+/// Remembers the highest number that was given out in sequence.
+fn note_number(scan: &mut Scan<'_>, number: u64) {
+    if number < RANDOM_FROM {
+        scan.found.highest = scan.found.highest.max(number);
+    }
 }
 
 /// Flags and numbers beside the record.
 fn attributes(scan: &mut Scan<'_>, key: &[u8], inode: &Inode, current: &Current) {
+    let ino = current.ino;
     if current.xattrs && !inode.xattrs {
         scan.found(XATTR_FLAG, key, "has extended attributes, and says that it has none");
+        scan.mend(XATTR_FLAG, |_| Fix::Lists(ino));
     }
     for (name, says, has) in [
         ("an access list", inode.access_acl, current.access_acl),
@@ -261,22 +306,26 @@ fn attributes(scan: &mut Scan<'_>, key: &[u8], inode: &Inode, current: &Current)
         if says != has {
             let word = if says { "says that it has" } else { "says that it does not have" };
             scan.found(ACL_FLAG, key, format!("{word} {name}"));
+            scan.mend(ACL_FLAG, |_| Fix::Lists(ino));
         }
     }
     let mapped = inode.is_file() && inode.form == Form::Mapped;
-    for (what, there, allowed) in [
-        ("when its contents changed", current.changed, inode.is_dir() || mapped),
-        ("a count of directories", current.subdirs.is_some(), inode.is_dir()),
-        ("a count of bytes", current.blocks.is_some(), mapped),
+    let sided = inode.is_dir() || mapped;
+    let keys = scan.keys;
+    for (what, there, allowed, at) in [
+        ("when its contents changed", current.changed, sided, keys.changed(ino)),
+        ("a count of directories", current.subdirs.is_some(), inode.is_dir(), keys.subdirs(ino)),
+        ("a count of bytes", current.blocks.is_some(), mapped, keys.blocks(ino)),
     ] {
         if there && !allowed {
             scan.found(SIDE, key, format!("has {what} beside it"));
+            scan.mend(SIDE, |_| Fix::Remove(at));
         }
     }
 }
 
 /// What the record says, by itself.
-fn fields(scan: &mut Scan<'_>, key: &[u8], inode: &Inode) {
+fn fields(scan: &mut Scan<'_>, ino: Ino, key: &[u8], inode: &Inode) {
     let link = inode.file_type() == FileType::Symlink;
     let wrong = if inode.is_dir() && inode.nlink > 1 {
         Some("is a directory with several names")
@@ -295,29 +344,42 @@ fn fields(scan: &mut Scan<'_>, key: &[u8], inode: &Inode) {
     };
     if let Some(wrong) = wrong {
         scan.found(INODE_FIELDS, key, wrong);
+        if !is_pointless(inode) {
+            scan.mend(INODE_FIELDS, |_| Fix::Fields(ino));
+        }
     }
-    let max = scan.volume.record().inline_bytes_max;
+    let max = scan.volume().record().inline_bytes_max;
     if inode.inline_len > max || u64::from(inode.inline_len) > inode.size {
         let (len, size) = (inode.inline_len, inode.size);
         let what = format!("has {len} inline bytes, of a size of {size} and at most {max}");
         scan.found(INLINE_SIZE, key, what);
+        scan.mend(INLINE_SIZE, |_| Fix::Inline(ino));
     }
 }
 
-fn add_row(scan: &mut Scan<'_>, ino: Ino, inode: &Inode, current: &Current) {
+/// A symbolic link that leads nowhere: there is nothing to keep of it.
+fn is_pointless(inode: &Inode) -> bool {
+    inode.file_type() == FileType::Symlink && inode.target.is_empty()
+}
+
+fn add_row(scan: &mut Scan<'_>, ino: Ino, inode: &Inode, current: &Current, is_garbage: bool) {
     let mut row = Row::new(ino, inode.file_type());
+    if scan.mends() && is_pointless(inode) {
+        row = Row::damaged(ino);
+    }
+    row.flags |= if is_garbage { flag::GARBAGE } else { 0 };
     row.left = inode.nlink;
     if inode.nlink == 0 {
         row.flags |= flag::NAMELESS;
     }
-    scan.report.bytes += inline_space(inode.inline_len) as u64;
+    scan.found.report.bytes += inline_space(inode.inline_len) as u64;
     if inode.is_dir() {
         row.value = inode.parent;
         row.left = u32::try_from(current.subdirs.unwrap_or(0)).unwrap_or(u32::MAX);
     } else if inode.is_file() {
         if inode.blob != ino {
             row.flags |= flag::MOVED;
-            scan.table.moved.push((inode.blob, ino));
+            scan.found.moved.push((inode.blob, ino));
         }
         if inode.form == Form::Mapped {
             row.flags |= flag::MAPPED;
@@ -327,34 +389,30 @@ fn add_row(scan: &mut Scan<'_>, ino: Ino, inode: &Inode, current: &Current) {
             row.value = inode.inline_len.into();
         }
     }
-    scan.table.rows.push(row);
+    scan.found.rows.push(Slot::from(row));
 }
 
 /// Each blob has one inode, and none that a job removes.
-pub(super) fn blobs(scan: &mut Scan<'_>) {
-    scan.table.moved.sort_unstable();
-    let mut shared: Vec<(u64, Ino)> = Vec::new();
-    let moved = &scan.table.moved;
+fn blobs(scan: &mut Scan<'_>) {
+    let ground = std::sync::Arc::clone(&scan.ground);
+    let moved = &ground.table.moved;
     for (at, (blob, ino)) in moved.iter().enumerate() {
+        let own = ground.table.find(*blob).and_then(|at| ground.table.row(at));
         let own =
-            scan.table.find(*blob).and_then(|at| scan.table.row(at)).is_some_and(|row| {
-                !row.has(flag::MOVED) && row.file_type() == Some(FileType::File)
-            });
+            own.is_some_and(|row| !row.has(flag::MOVED) && row.file_type() == Some(FileType::File));
         let before = at.checked_sub(1).and_then(|at| moved.get(at));
         if own || before.is_some_and(|(other, _)| other == blob) {
-            shared.push((*blob, *ino));
+            let key = scan.keys.inode(*ino);
+            scan.found(BLOB_SHARED, &key, format!("another inode has blob {blob} too"));
+            scan.mend(BLOB_SHARED, |_| Fix::OwnBlob(*ino));
         }
     }
-    for (blob, ino) in shared {
-        let key = scan.keys.inode(ino);
-        scan.found(BLOB_SHARED, &key, format!("another inode has blob {blob} too"));
-    }
-    for blob in std::mem::take(&mut scan.dropped) {
-        let owner = scan.table.owner(blob).and_then(|at| scan.table.row(at)).copied();
+    for (blob, job) in &ground.dropped {
+        let owner = ground.table.owner(*blob).and_then(|at| ground.table.row(at));
         if let Some(row) = owner.filter(|row| row.has(flag::MAPPED | flag::INLINE)) {
             let key = scan.keys.inode(row.ino);
             scan.found(BLOB_DROPPED, &key, format!("a job is to remove its blob {blob}"));
+            scan.mend(BLOB_DROPPED, |keys| Fix::Remove(keys.job(*job)));
         }
-        scan.dropped.insert(blob);
     }
 }

@@ -1,21 +1,36 @@
 //! Names: entries and the inodes that they name, and the ways from directories up to the root.
 
+use super::crew::Part;
 use super::finding::{
-    CYCLE, DIRECTORY_NAMES, ENTRY_NAME, ENTRY_TYPE, ENTRY_WITHOUT_DIRECTORY, ENTRY_WITHOUT_INODE,
-    INODE_WITHOUT_ENTRY, LINK_COUNT, PARENT, SUBDIRECTORIES,
+    CYCLE, DAMAGED_RECORD, DIRECTORY_NAMES, ENTRY_NAME, ENTRY_TYPE, ENTRY_WITHOUT_DIRECTORY,
+    ENTRY_WITHOUT_INODE, INODE_WITHOUT_ENTRY, INODE_WITHOUT_GARBAGE, LINK_COUNT, PARENT,
+    SUBDIRECTORIES,
 };
-use super::scan::Scan;
+use super::scan::{Cursor, Scan};
 use super::table::{Row, flag};
 use crate::error::Result;
+use crate::repair::Fix;
 use crate::schema::{Entry, Family, Parsed};
 use crate::tx::number;
 use crate::types::{FileType, Ino, NAME_BYTES_MAX, ROOT};
+use kv::Key;
+use std::sync::Arc;
 
-/// Looks at every entry, and counts what it names.
-pub(super) async fn entries(scan: &mut Scan<'_>) -> Result<()> {
-    let mut cursor = scan.family(Family::Entry);
-    // Entries of one directory follow each other.
-    let mut dir: Option<(Ino, Option<usize>)> = None;
+/// The directory whose entries are read.
+#[derive(Clone, Copy)]
+struct Dir {
+    ino: Ino,
+    at: Option<usize>,
+    /// A repair makes it again: it is missing.
+    made: bool,
+}
+
+/// Looks at the entries of a part, and counts what they name.
+pub(super) async fn entries(scan: &mut Scan<'_>, part: Part) -> Result<()> {
+    let mut cursor = Cursor::new(part.entries(&scan.keys));
+    // Entries of one directory follow each other, and often name inodes that do.
+    let mut dir: Option<Dir> = None;
+    let mut hint = 0;
     while cursor.fill(scan).await? {
         let Some((key, value)) = cursor.head() else { break };
         let Some(Parsed::Entry { parent, name }) = scan.keys.parse(key) else {
@@ -23,117 +38,268 @@ pub(super) async fn entries(scan: &mut Scan<'_>) -> Result<()> {
             cursor.advance();
             continue;
         };
-        scan.report.entries += 1;
-        let at = match dir {
-            Some((ino, at)) if ino == parent => at,
-            _ => scan.table.find(parent),
+        scan.found.report.entries += 1;
+        let mut here = match dir {
+            Some(dir) if dir.ino == parent => dir,
+            _ => Dir { ino: parent, at: scan.ground.table.find(parent), made: false },
         };
-        dir = Some((parent, at));
-        check_name(scan, key, &name);
-        check_directory(scan, key, at);
-        match Entry::decode(key, value) {
-            Some(entry) => check_child(scan, key, parent, at, entry),
-            None => scan.damaged(key),
+        let mut kept = true;
+        if is_impossible(&name) {
+            scan.useless(ENTRY_NAME, key, "is no name that an entry may have");
+            kept = false;
         }
+        let entry = Entry::decode(key, value);
+        let child = entry.and_then(|entry| scan.ground.table.find_near(entry.ino, hint));
+        kept &= check_directory(scan, key, &mut here, child.is_some());
+        match entry {
+            Some(entry) => check_child(scan, key, here, child, entry, kept || !scan.mends()),
+            None => scan.damaged_and_goes(key),
+        }
+        hint = child.unwrap_or(hint);
+        dir = Some(here);
         cursor.advance();
     }
     Ok(())
 }
 
-fn check_name(scan: &mut Scan<'_>, key: &[u8], name: &[u8]) {
-    let impossible = name.len() > NAME_BYTES_MAX
+fn is_impossible(name: &[u8]) -> bool {
+    name.len() > NAME_BYTES_MAX
         || name.iter().any(|byte| matches!(byte, 0 | b'/'))
         || name == b"."
-        || name == b"..";
-    if impossible {
-        scan.found(ENTRY_NAME, key, "is no name that an entry may have");
-    }
+        || name == b".."
 }
 
-fn check_directory(scan: &mut Scan<'_>, key: &[u8], at: Option<usize>) {
-    let wrong = match at.and_then(|at| scan.table.row(at)) {
+/// Whether the entry can stay where it is.
+fn check_directory(scan: &mut Scan<'_>, key: &[u8], dir: &mut Dir, has_child: bool) -> bool {
+    let row = dir.at.and_then(|at| scan.ground.table.row(at));
+    let wrong = match row {
         None => "the directory is not there",
-        Some(row) if row.has(flag::DAMAGED) => return,
+        Some(row) if row.has(flag::DAMAGED) => {
+            scan.ground.table.set(dir.at.unwrap_or_default(), flag::HOLDS);
+            return true;
+        }
         Some(row) if !row.is_dir() => "what it is in is no directory",
-        Some(row) if row.has(flag::NAMELESS) => "the directory was removed",
-        Some(_) => return,
+        Some(row) if row.has(flag::NAMELESS) => {
+            // It gets a name again, and its entries stay.
+            scan.ground.table.set(dir.at.unwrap_or_default(), flag::HOLDS);
+            scan.found(ENTRY_WITHOUT_DIRECTORY, key, "the directory was removed");
+            return true;
+        }
+        Some(_) => return true,
     };
+    if row.is_some() || !has_child {
+        scan.useless(ENTRY_WITHOUT_DIRECTORY, key, wrong);
+        return false;
+    }
     scan.found(ENTRY_WITHOUT_DIRECTORY, key, wrong);
+    if !dir.made {
+        let ino = dir.ino;
+        scan.mend(ENTRY_WITHOUT_DIRECTORY, |_| Fix::Directory { ino, parent: None });
+        dir.made = true;
+    }
+    true
 }
 
-fn check_child(scan: &mut Scan<'_>, key: &[u8], parent: Ino, dir: Option<usize>, entry: Entry) {
-    let Some(at) = scan.table.find(entry.ino) else {
-        scan.found(ENTRY_WITHOUT_INODE, key, format!("inode {} is not there", entry.ino));
+fn check_child(
+    scan: &mut Scan<'_>,
+    key: &[u8],
+    dir: Dir,
+    child: Option<usize>,
+    entry: Entry,
+    kept: bool,
+) {
+    let Some(at) = child else {
+        scan.useless(ENTRY_WITHOUT_INODE, key, format!("inode {} is not there", entry.ino));
         return;
     };
-    let Some(row) = scan.table.row(at).copied() else { return };
+    let ground = Arc::clone(&scan.ground);
+    let table = &ground.table;
+    let Some(row) = table.row(at) else { return };
     if row.has(flag::DAMAGED) {
         // All that is known of it is what the entry says.
-        if entry.file_type == FileType::Directory {
-            count_directory(scan, dir);
+        let is_dir = entry.file_type == FileType::Directory;
+        if is_dir && kept {
+            count_directory(scan, dir.at);
+        }
+        if scan.mends() && kept {
+            // A directory is made again under its name. Of others nothing is left that is sure.
+            if is_dir && table.set(at, flag::NAMED) & flag::NAMED == 0 {
+                table.set_value(at, dir.ino);
+            } else {
+                scan.mend(DAMAGED_RECORD, |_| Fix::Remove(Key::new(key)));
+            }
         }
         return;
     }
     if row.file_type() != Some(entry.file_type) {
         let (said, is) = (entry.file_type, row.file_type());
-        let is = is.map(|is| format!("{is:?}")).unwrap_or_default();
-        scan.found(ENTRY_TYPE, key, format!("says {said:?}, and inode {} is {is}", row.ino));
+        let what = is.map(|is| format!("{is:?}")).unwrap_or_default();
+        scan.found(ENTRY_TYPE, key, format!("says {said:?}, and inode {} is {what}", row.ino));
+        if let Some(file_type) = is.filter(|_| kept) {
+            let entry = Entry { ino: row.ino, file_type };
+            scan.mend(ENTRY_TYPE, |_| Fix::Entry(Key::new(key), entry));
+        }
     }
-    if !row.is_dir() {
-        scan.table.change(at, |row| row.left = row.left.wrapping_sub(1));
+    if !kept {
         return;
     }
-    count_directory(scan, dir);
-    if row.ino == ROOT {
-        scan.found(DIRECTORY_NAMES, key, "names the root");
-    } else if row.has(flag::NAMED) {
-        scan.found(DIRECTORY_NAMES, key, format!("is a second name of directory {}", row.ino));
-    } else {
-        scan.table.change(at, |row| row.flags |= flag::NAMED);
-        if row.value != parent {
-            let (ino, says) = (row.ino, row.value);
-            scan.found(PARENT, key, format!("directory {ino} says that it is in {says}"));
-        }
+    if !row.is_dir() {
+        table.count(at);
+        return;
+    }
+    count_directory(scan, dir.at);
+    let first = table.set(at, flag::NAMED) & flag::NAMED == 0;
+    if row.ino == ROOT || !first || row.value != dir.ino {
+        table.set(at, flag::TROUBLED);
     }
 }
 
 /// One of the directories that a directory has was met.
-fn count_directory(scan: &mut Scan<'_>, dir: Option<usize>) {
-    if let Some(dir) = dir.filter(|dir| scan.table.row(*dir).is_some_and(Row::is_dir)) {
-        scan.table.change(dir, |row| row.left = row.left.wrapping_sub(1));
+fn count_directory(scan: &Scan<'_>, dir: Option<usize>) {
+    let table = &scan.ground.table;
+    if let Some(at) = dir.filter(|at| table.row(*at).is_some_and(|row| row.is_dir())) {
+        table.count(at);
+    }
+}
+
+/// Looks again at the names of directories that have several, or one that is not where they say. The
+/// right one is the first in the directory that it names as its parent, or else the first.
+pub(super) async fn troubled(scan: &mut Scan<'_>) -> Result<()> {
+    let ground = Arc::clone(&scan.ground);
+    let table = &ground.table;
+    let is_troubled = |at: &usize| table.row(*at).is_some_and(|row| row.has(flag::TROUBLED));
+    let rows: Vec<usize> = (0..table.len()).filter(is_troubled).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    rows.iter().for_each(|at| table.clear(*at, flag::NAMED));
+    for deciding in [false, true] {
+        let mut cursor = Cursor::again(scan.keys.family_range(Family::Entry));
+        while cursor.fill(scan).await? {
+            let Some((key, value)) = cursor.head() else { break };
+            if let Some(Parsed::Entry { parent, name }) = scan.keys.parse(key)
+                && let Some(entry) = Entry::decode(key, value)
+                && let Some(at) = table.find(entry.ino).filter(is_troubled)
+                && (!scan.mends() || stays(scan, parent, &name))
+                && let Some(row) = table.row(at)
+            {
+                match deciding {
+                    true => decide(scan, key, parent, at, row),
+                    false if row.value == parent => drop(table.set(at, flag::NAMED)),
+                    false => {}
+                }
+            }
+            cursor.advance();
+        }
+    }
+    rows.iter().for_each(|at| table.clear(*at, flag::WALKED));
+    Ok(())
+}
+
+/// Whether a repair leaves an entry where it is.
+fn stays(scan: &Scan<'_>, parent: Ino, name: &[u8]) -> bool {
+    let row = scan.ground.table.find(parent).and_then(|at| scan.ground.table.row(at));
+    !is_impossible(name) && row.is_none_or(|row| row.has(flag::DAMAGED) || row.is_dir())
+}
+
+fn decide(scan: &mut Scan<'_>, key: &[u8], parent: Ino, at: usize, row: Row) {
+    let ground = Arc::clone(&scan.ground);
+    if row.ino == ROOT {
+        scan.useless(DIRECTORY_NAMES, key, "names the root");
+    } else if !row.has(flag::NAMED) {
+        ground.table.set(at, flag::NAMED | flag::WALKED);
+        let (ino, says) = (row.ino, row.value);
+        scan.found(PARENT, key, format!("directory {ino} says that it is in {says}"));
+        scan.mend(PARENT, |_| Fix::Parent { ino, parent });
+        if scan.mends() {
+            ground.table.set_value(at, parent);
+        }
+    } else if row.value == parent && !row.has(flag::WALKED) {
+        ground.table.set(at, flag::WALKED);
+    } else {
+        let what = format!("is a second name of directory {}", row.ino);
+        scan.useless(DIRECTORY_NAMES, key, what);
     }
 }
 
 /// Compares what inodes say of names with what was counted.
 pub(super) async fn links(scan: &mut Scan<'_>) -> Result<()> {
-    for at in 0..scan.table.rows.len() {
-        let Some(row) = scan.table.row(at).copied().filter(|row| !row.has(flag::DAMAGED)) else {
-            continue;
-        };
-        let key = scan.keys.inode(row.ino);
-        if !row.is_dir() {
-            if row.left != 0 {
-                let says = scan.inode(row.ino).await?.map_or(0, |inode| inode.nlink);
-                let names = says.wrapping_sub(row.left);
-                let kind = if names == 0 { INODE_WITHOUT_ENTRY } else { LINK_COUNT };
-                scan.found(kind, &key, format!("says that it has {says} names, and has {names}"));
-            }
-            continue;
+    let ground = Arc::clone(&scan.ground);
+    for at in 0..ground.table.len() {
+        let Some(row) = ground.table.row(at) else { continue };
+        if row.has(flag::DAMAGED) {
+            damaged(scan, row);
+        } else if row.is_dir() {
+            links_of_directory(scan, row).await?;
+        } else {
+            links_of_file(scan, row).await?;
         }
-        match (row.has(flag::NAMED), row.has(flag::NAMELESS)) {
-            (false, false) if row.ino != ROOT => {
-                scan.found(INODE_WITHOUT_ENTRY, &key, "is a directory in no directory");
-            }
-            (true, true) => scan.found(LINK_COUNT, &key, "says that it has no name, and has one"),
-            _ => {}
+        scan.write(false).await?;
+    }
+    Ok(())
+}
+
+/// What is left of an inode of which nothing is known but what names it.
+fn damaged(scan: &mut Scan<'_>, row: Row) {
+    let ino = row.ino;
+    let parent = match ino {
+        ROOT => Some(ROOT),
+        _ => row.has(flag::NAMED).then_some(row.value),
+    };
+    let directory = parent.is_some() || row.has(flag::HOLDS);
+    scan.mend(DAMAGED_RECORD, |_| match directory {
+        true => Fix::Directory { ino, parent },
+        false => Fix::File { ino, rescue: !row.has(flag::GARBAGE) },
+    });
+}
+
+async fn links_of_file(scan: &mut Scan<'_>, row: Row) -> Result<()> {
+    let ino = row.ino;
+    if row.left == 0 {
+        if row.has(flag::NAMELESS) && !row.has(flag::GARBAGE) {
+            scan.mend(INODE_WITHOUT_GARBAGE, |_| Fix::Garbage(ino));
         }
-        if row.left != 0 && !row.has(flag::NAMELESS) {
-            let says = scan.get(&scan.keys.subdirs(row.ino)).await?;
-            let says = says.as_deref().map_or(0, number);
-            let is = says.wrapping_sub(row.left as i32 as u64);
-            let what = format!("says that {says} directories are in it, and {is} are");
-            scan.found(SUBDIRECTORIES, &key, what);
+        return Ok(());
+    }
+    let key = scan.keys.inode(ino);
+    let says = scan.inode(ino).await?.map_or(0, |inode| inode.nlink);
+    let names = says.wrapping_sub(row.left);
+    let kind = if names == 0 { INODE_WITHOUT_ENTRY } else { LINK_COUNT };
+    scan.found(kind, &key, format!("says that it has {says} names, and has {names}"));
+    scan.mend(kind, |_| match names {
+        0 => Fix::Reconnect(ino),
+        names => Fix::Names { ino, names },
+    });
+    Ok(())
+}
+
+async fn links_of_directory(scan: &mut Scan<'_>, row: Row) -> Result<()> {
+    let ino = row.ino;
+    let key = scan.keys.inode(ino);
+    match (row.has(flag::NAMED), row.has(flag::NAMELESS)) {
+        (false, false) if ino != ROOT => {
+            scan.found(INODE_WITHOUT_ENTRY, &key, "is a directory in no directory");
+            scan.mend(INODE_WITHOUT_ENTRY, |_| Fix::Reconnect(ino));
         }
+        (true, true) => {
+            scan.found(LINK_COUNT, &key, "says that it has no name, and has one");
+            scan.mend(LINK_COUNT, |_| Fix::Names { ino, names: 1 });
+        }
+        (false, true) if row.has(flag::HOLDS) => {
+            scan.mend(ENTRY_WITHOUT_DIRECTORY, |_| Fix::Reconnect(ino));
+        }
+        (false, true) if !row.has(flag::GARBAGE) && ino != ROOT => {
+            scan.mend(INODE_WITHOUT_GARBAGE, |_| Fix::Garbage(ino));
+        }
+        _ => {}
+    }
+    if row.left != 0 && !row.has(flag::NAMELESS) {
+        let says = scan.get(&scan.keys.subdirs(ino)).await?;
+        let says = says.as_deref().map_or(0, number);
+        let is = says.wrapping_sub(row.left as i32 as u64);
+        let what = format!("says that {says} directories are in it, and {is} are");
+        scan.found(SUBDIRECTORIES, &key, what);
+        scan.mend(SUBDIRECTORIES, |_| Fix::Subdirs(ino));
     }
     Ok(())
 }
@@ -141,18 +307,19 @@ pub(super) async fn links(scan: &mut Scan<'_>) -> Result<()> {
 /// Follows the parents of every directory. Where they end elsewhere than at the root, that was found
 /// before: here only circles are.
 pub(super) fn ways_up(scan: &mut Scan<'_>) {
-    for start in 0..scan.table.rows.len() {
+    let ground = Arc::clone(&scan.ground);
+    let table = &ground.table;
+    for start in 0..table.len() {
         let mut at = start;
         let met = loop {
-            match scan.table.row(at) {
+            match table.row(at) {
                 Some(row) if row.has(flag::WALKING) => break Some(row.ino),
                 Some(row) if row.is_dir() && !row.has(flag::WALKED | flag::NAMELESS) => {
-                    let (ino, parent) = (row.ino, row.value);
-                    scan.table.change(at, |row| row.flags |= flag::WALKING);
-                    if ino == ROOT {
+                    table.set(at, flag::WALKING);
+                    if row.ino == ROOT {
                         break None;
                     }
-                    match scan.table.find(parent) {
+                    match table.find(row.value) {
                         Some(up) => at = up,
                         None => break None,
                     }
@@ -161,16 +328,18 @@ pub(super) fn ways_up(scan: &mut Scan<'_>) {
             }
         };
         let mut at = Some(start);
-        while let Some(row) = at.and_then(|at| scan.table.row(at)).copied()
+        while let Some(row) = at.and_then(|at| table.row(at))
             && row.has(flag::WALKING)
         {
             let here = at.take().unwrap_or(start);
-            scan.table.change(here, |row| row.flags = row.flags & !flag::WALKING | flag::WALKED);
-            at = scan.table.find(row.value);
+            table.clear(here, flag::WALKING);
+            table.set(here, flag::WALKED);
+            at = table.find(row.value);
         }
         if let Some(ino) = met {
             let key = scan.keys.inode(ino);
             scan.found(CYCLE, &key, "is below itself, and not below the root");
+            scan.mend(CYCLE, |_| Fix::Detach(ino));
         }
     }
 }

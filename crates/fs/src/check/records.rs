@@ -1,11 +1,13 @@
 //! The volume's own records, sessions, jobs, what sessions hold, replies, and the counters.
 
+use super::finding::DAMAGED_RECORD;
 use super::finding::{
     HELD_LEFTOVER, JOB, OPERATION_LEFTOVER, SESSION_HALF, VOLUME_BYTES, VOLUME_INODES,
     VOLUME_RECORD,
 };
 use super::scan::{Cursor, Scan};
 use crate::error::Result;
+use crate::repair::Fix;
 use crate::schema::codec::unseal;
 use crate::schema::{Counter, Family, Job, Parsed, SessionRecord, VolumeRecord};
 use kv::{Key, KeyRange};
@@ -15,6 +17,7 @@ use std::collections::BTreeSet;
 pub(super) async fn volume(scan: &mut Scan<'_>) -> Result<()> {
     let mut cursor = scan.family(Family::Volume);
     let mut missing = vec![Parsed::Volume, Parsed::Epoch, Parsed::NextInode];
+    let mut next_inode = None;
     while cursor.fill(scan).await? {
         let Some((key, value)) = cursor.head() else { break };
         let parsed = scan.keys.parse(key);
@@ -23,12 +26,16 @@ pub(super) async fn volume(scan: &mut Scan<'_>) -> Result<()> {
             Some(Parsed::Volume) => {
                 if VolumeRecord::decode(key, value).is_err() {
                     scan.damaged(key);
+                    scan.mend(DAMAGED_RECORD, |_| Fix::Volume);
                 }
             }
-            Some(Parsed::Epoch) => drop(scan.plain(key, value)),
-            Some(Parsed::NextInode) => {
-                scan.next_inode = scan.plain(key, value).unwrap_or(u64::MAX);
+            Some(Parsed::Epoch) => {
+                if scan.plain(key, value).is_none() {
+                    scan.mend(DAMAGED_RECORD, |_| Fix::Epoch);
+                }
             }
+            // What it should be is known when all inodes are.
+            Some(Parsed::NextInode) => next_inode = scan.plain(key, value),
             _ => scan.unknown(key),
         }
         cursor.advance();
@@ -36,14 +43,20 @@ pub(super) async fn volume(scan: &mut Scan<'_>) -> Result<()> {
     for parsed in missing {
         let key = scan.keys.unparse(&parsed);
         scan.found(VOLUME_RECORD, &key, "is missing");
+        match parsed {
+            Parsed::Volume => scan.mend(VOLUME_RECORD, |_| Fix::Volume),
+            Parsed::Epoch => scan.mend(VOLUME_RECORD, |_| Fix::Epoch),
+            _ => {}
+        }
     }
+    let mut counted = [0_u64; 2];
     let mut cursor = scan.family(Family::Counter);
     while cursor.fill(scan).await? {
         let Some((key, value)) = cursor.head() else { break };
         match scan.keys.parse(key) {
             Some(Parsed::Counter { counter, .. }) => {
-                let number = scan.plain(key, value).unwrap_or(0);
-                let [bytes, inodes] = &mut scan.counted;
+                let number = scan.plain_or_goes(key, value).unwrap_or(0);
+                let [bytes, inodes] = &mut counted;
                 let sum = if counter == Counter::Bytes as u8 { bytes } else { inodes };
                 *sum = sum.wrapping_add(number);
             }
@@ -51,13 +64,15 @@ pub(super) async fn volume(scan: &mut Scan<'_>) -> Result<()> {
         }
         cursor.advance();
     }
+    let ground = scan.ground_mut()?;
+    (ground.counted, ground.next_inode) = (counted, next_inode.unwrap_or(u64::MAX));
     Ok(())
 }
 
-/// Who lives: a record and a heartbeat.
+/// Who lives: a record and a heartbeat. A repair has ended all sessions before.
 pub(super) async fn sessions(scan: &mut Scan<'_>) -> Result<()> {
     let mut cursor = scan.family(Family::Session);
-    let mut beating = BTreeSet::new();
+    let (mut there, mut beating) = (BTreeSet::new(), BTreeSet::new());
     while cursor.fill(scan).await? {
         let Some((key, value)) = cursor.head() else { break };
         match scan.keys.parse(key) {
@@ -65,7 +80,7 @@ pub(super) async fn sessions(scan: &mut Scan<'_>) -> Result<()> {
                 if SessionRecord::decode(key, value).is_none() {
                     scan.damaged(key);
                 }
-                scan.sessions.insert(session);
+                there.insert(session);
             }
             Some(Parsed::Heartbeat { session }) => {
                 scan.plain(key, value);
@@ -75,38 +90,43 @@ pub(super) async fn sessions(scan: &mut Scan<'_>) -> Result<()> {
         }
         cursor.advance();
     }
-    let halves: Vec<u64> = scan.sessions.symmetric_difference(&beating).copied().collect();
-    for session in halves {
-        let (key, what) = match beating.contains(&session) {
-            true => (scan.keys.heartbeat(session), "there is no record of the session"),
-            false => (scan.keys.session(session), "has no heartbeat"),
+    for session in there.symmetric_difference(&beating) {
+        let (key, what) = match beating.contains(session) {
+            true => (scan.keys.heartbeat(*session), "there is no record of the session"),
+            false => (scan.keys.session(*session), "has no heartbeat"),
         };
         scan.found(SESSION_HALF, &key, what);
     }
+    scan.ground_mut()?.sessions = there;
     Ok(())
 }
 
 /// What jobs are to remove.
 pub(super) async fn jobs(scan: &mut Scan<'_>) -> Result<()> {
     let mut cursor = scan.family(Family::Job);
+    let (mut dropped, mut reaped, mut sweeps) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     while cursor.fill(scan).await? {
         let Some((key, value)) = cursor.head() else { break };
         match (scan.keys.parse(key), Job::decode(key, value)) {
             (Some(Parsed::Job { job: id }), Some(job)) => match job {
-                Job::DropBlob { blob, .. } => drop(scan.dropped.insert(blob)),
-                Job::Sweep { blob, .. } => scan.sweeps.push((blob, id)),
-                Job::Reap { session, .. } => drop(scan.reaped.insert(session)),
+                Job::DropBlob { blob, .. } => drop(dropped.insert((blob, id))),
+                Job::Sweep { blob, .. } => sweeps.push((blob, id)),
+                Job::Reap { session, .. } => drop(reaped.insert(session)),
                 Job::Stage { generation, .. } if generation != id => {
-                    scan.found(JOB, key, "stages blocks under another generation than its number");
+                    let what = "stages blocks under another generation than its number";
+                    scan.useless(JOB, key, what);
                 }
                 Job::Stage { .. } | Job::Trim { .. } => {}
             },
-            (Some(Parsed::Job { .. }), None) => scan.damaged(key),
+            // What it was to remove is found by itself.
+            (Some(Parsed::Job { .. }), None) => scan.damaged_and_goes(key),
             _ => scan.unknown(key),
         }
         cursor.advance();
     }
-    scan.sweeps.sort_unstable();
+    sweeps.sort_unstable();
+    let ground = scan.ground_mut()?;
+    (ground.dropped, ground.reaped, ground.sweeps) = (dropped, reaped, sweeps);
     Ok(())
 }
 
@@ -117,10 +137,11 @@ pub(super) async fn held(scan: &mut Scan<'_>) -> Result<()> {
         let Some((key, value)) = cursor.head() else { break };
         match scan.keys.parse(key) {
             Some(Parsed::Held { session, .. }) => {
-                scan.plain(key, value);
-                if !scan.is_known(session) {
-                    scan.found(HELD_LEFTOVER, key, "the session is gone, and no job reaps it");
+                if !scan.ground.is_known(session) {
+                    let what = "the session is gone, and no job reaps it";
+                    scan.useless(HELD_LEFTOVER, key, what);
                 }
+                scan.plain_or_goes(key, value);
             }
             _ => scan.unknown(key),
         }
@@ -137,10 +158,11 @@ pub(super) async fn operations(scan: &mut Scan<'_>) -> Result<()> {
         match scan.keys.parse(key) {
             Some(Parsed::Op { session, .. }) => {
                 if unseal(key, value).is_none() {
-                    scan.damaged(key);
+                    scan.damaged_and_goes(key);
                 }
-                if !scan.is_known(session) {
-                    scan.found(OPERATION_LEFTOVER, key, "the session is gone, and no job reaps it");
+                if !scan.ground.is_known(session) {
+                    let what = "the session is gone, and no job reaps it";
+                    scan.useless(OPERATION_LEFTOVER, key, what);
                 }
             }
             _ => scan.unknown(key),
@@ -152,19 +174,27 @@ pub(super) async fn operations(scan: &mut Scan<'_>) -> Result<()> {
 
 /// What the volume says of itself, and what was counted.
 pub(super) fn counters(scan: &mut Scan<'_>) {
-    let [bytes, inodes] = scan.counted;
-    scan.report.inodes = scan.table.rows.len() as u64;
-    let found = scan.report.inodes;
+    let [bytes, inodes] = scan.ground.counted;
+    scan.found.report.inodes = scan.ground.table.len() as u64;
+    // What is mended now may change what there is: the next round counts that.
+    let settled = scan.mending.as_ref().is_some_and(|mending| mending.is_idle());
+    let found = scan.found.report.inodes;
     if inodes != found {
         let key = scan.keys.counter(0, Counter::Inodes);
         let said = inodes as i64;
         scan.found(VOLUME_INODES, &key, format!("all shards say {said}, and there are {found}"));
+        if settled {
+            scan.mend(VOLUME_INODES, |_| Fix::Counter(Counter::Inodes, found));
+        }
     }
-    let found = scan.report.bytes;
-    if bytes != found && !scan.bytes_unsure {
+    let found = scan.found.report.bytes;
+    if bytes != found && !scan.found.bytes_unsure {
         let key = scan.keys.counter(0, Counter::Bytes);
         let said = bytes as i64;
         scan.found(VOLUME_BYTES, &key, format!("all shards say {said}, and files take {found}"));
+        if settled {
+            scan.mend(VOLUME_BYTES, |_| Fix::Counter(Counter::Bytes, found));
+        }
     }
 }
 

@@ -166,6 +166,11 @@ impl Keys {
         KeyRange::prefix(&self.prefix)
     }
 
+    /// Every key of a family.
+    pub(crate) fn family_range(&self, family: Family) -> KeyRange {
+        self.family(family).prefix()
+    }
+
     #[inline]
     fn family(&self, family: Family) -> Builder {
         let mut bytes = [0; LONGEST];

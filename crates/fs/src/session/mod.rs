@@ -18,6 +18,7 @@ pub use background::Maintained;
 pub(crate) use handles::{Handles, OpenDir, OpenFile};
 pub(crate) use open_files::{Doomed, Last, Lease};
 pub use options::{Atime, SessionOptions, Sharing};
+pub(crate) use start::bury;
 
 use crate::error::{Error, Result, stale};
 use crate::reply::Reply;

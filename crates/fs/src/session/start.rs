@@ -137,7 +137,7 @@ async fn enroll(volume: &Volume, record: &SessionRecord) -> Result<u64> {
 
 /// On a private store every session that is found is that of a process that died. True when there
 /// are more.
-async fn bury(volume: &Volume) -> Result<bool> {
+pub(crate) async fn bury(volume: &Volume) -> Result<bool> {
     let keys = volume.keys;
     let random = &volume.world.random;
     let done = volume

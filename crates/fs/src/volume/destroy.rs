@@ -77,7 +77,7 @@ async fn find(world: &World, name: &str) -> Result<Keys> {
 }
 
 /// Sessions with their heartbeats, and a word on who each is.
-type Beats = BTreeMap<u64, (u64, String)>;
+pub(crate) type Beats = BTreeMap<u64, (u64, String)>;
 
 async fn heartbeats(txn: &mut Txn, keys: Keys) -> Result<Beats> {
     let mut beats = Beats::new();
@@ -117,7 +117,11 @@ fn busy(who: &str) -> Error {
 }
 
 /// Waits until every session has been silent for as long as none may be.
-async fn silent_sessions(world: &World, keys: Keys, progress: &dyn Progress) -> Result<Beats> {
+pub(crate) async fn silent_sessions(
+    world: &World,
+    keys: Keys,
+    progress: &dyn Progress,
+) -> Result<Beats> {
     let before = heartbeats(&mut world.store.begin().await?, keys).await?;
     if before.is_empty() {
         return Ok(before);

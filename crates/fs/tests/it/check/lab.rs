@@ -162,17 +162,29 @@ impl Lab {
         self.block(chunk, PARITY_BLOCK | group)
     }
 
+    /// Writes changes.
+    pub(super) async fn spoil(&self, changes: Vec<Change>) {
+        let mut txn = self.volume.world().store.begin().await.unwrap();
+        for (at, value) in changes {
+            match value {
+                Some(value) => txn.put(&self.key(&at), value).unwrap(),
+                None => txn.delete(&self.key(&at)).unwrap(),
+            }
+        }
+        txn.commit(kv::Durability::Process).await.unwrap();
+    }
+
     /// Writes changes and tells what a check finds then, with what it says of it.
     pub(super) async fn check(&self, changes: Vec<Change>) -> Vec<Finding> {
-        self.check_raw(changes.into_iter().map(|(at, value)| (self.key(&at).to_vec(), value))).await
+        self.spoil(changes).await;
+        self.look().await
     }
 
     pub(super) async fn check_raw(
         &self,
         changes: impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)>,
     ) -> Vec<Finding> {
-        let store = &self.volume.world().store;
-        let mut txn = store.begin().await.unwrap();
+        let mut txn = self.volume.world().store.begin().await.unwrap();
         for (key, value) in changes {
             match value {
                 Some(value) => txn.put(&key, value).unwrap(),
@@ -180,6 +192,10 @@ impl Lab {
             }
         }
         txn.commit(kv::Durability::Process).await.unwrap();
+        self.look().await
+    }
+
+    async fn look(&self) -> Vec<Finding> {
         let before = dump(&self.volume).await;
         let report = Check::new(&self.volume).run(&NoProgress).await.unwrap();
         assert!(report.complete);
