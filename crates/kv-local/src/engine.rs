@@ -2,8 +2,8 @@
 
 use crate::commit::{self, Outcome, Task};
 use crate::open;
-use crate::reclaim::log_bytes;
 use crate::options::Options;
+use crate::reclaim::log_bytes;
 use crate::shared::Shared;
 use crate::snapshots::LocalSnapshot;
 use crate::work;

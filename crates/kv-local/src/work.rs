@@ -214,16 +214,13 @@ pub(crate) fn fold_forever(shared: &Shared) {
 /// The thread that merges.
 pub(crate) fn merge_forever(shared: &Shared) {
     while shared.work.wait(|state| &mut state.merge_wanted) {
-        guarded(
-            shared,
-            || {
-                if let Some(bytes) = shared.work.take_reclaim() {
-                    shared.work.reclaim_ended(shared.reclaim(bytes));
-                }
-                let busy = || shared.work.is_stopping() || shared.work.is_reclaim_wanted();
-                while !busy() && matches!(shared.merge(), Ok(true)) {}
-            },
-        );
+        guarded(shared, || {
+            if let Some(bytes) = shared.work.take_reclaim() {
+                shared.work.reclaim_ended(shared.reclaim(bytes));
+            }
+            let busy = || shared.work.is_stopping() || shared.work.is_reclaim_wanted();
+            while !busy() && matches!(shared.merge(), Ok(true)) {}
+        });
     }
 }
 

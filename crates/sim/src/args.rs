@@ -5,6 +5,7 @@ pub const USAGE: &str = "\
 usage: sim <scenario> [--seeds N] [--start N]    run N seeds (1000), the first one --start (1)
        sim <scenario> --seed N                   run one seed and print its trace and digest
        sim crash [--rounds N] [--seed N]         kill the daemon of a real mount N times (100)
+       sim outlive [--rounds N] [--seed N]       the same where another daemon takes over each time
        sim help
 
 scenarios:
@@ -34,6 +35,8 @@ pub enum Command {
         rounds: u64,
         /// What decides the calls; one that nobody knows when absent.
         seed: Option<u64>,
+        /// The mount outlives its daemons.
+        supervised: bool,
     },
     /// Run many seeds.
     Many {
@@ -55,9 +58,10 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
         Some(word) if word.starts_with('-') => {
             return Err(format!("the scenario comes first, before {word}"));
         }
-        Some(word) if word == "crash" => {
+        Some(word) if word == "crash" || word == "outlive" => {
             let [rounds, seed] = numbers(args, ["--rounds", "--seed"])?;
-            return Ok(Command::Crash { rounds: rounds.unwrap_or(ROUNDS_DEFAULT), seed });
+            let (rounds, supervised) = (rounds.unwrap_or(ROUNDS_DEFAULT), word == "outlive");
+            return Ok(Command::Crash { rounds, seed, supervised });
         }
         Some(word) => word,
     };

@@ -49,12 +49,13 @@ type Run = Box<dyn FnOnce(&mut dyn Write) -> io::Result<bool>>;
 fn chosen(command: Command) -> Result<Run, String> {
     Ok(match command {
         Command::Help => Box::new(|out| writeln!(out, "{}", args::USAGE).map(|()| true)),
-        Command::Crash { rounds, seed } => {
+        Command::Crash { rounds, seed, supervised } => {
             let options = crash::Options {
                 rounds,
                 // Short enough to be typed.
                 seed: seed.unwrap_or_else(|| OsRandom::new().below(1 << 32)),
                 dir: std::env::temp_dir(),
+                supervised,
             };
             Box::new(move |out| crash::run(&options, out))
         }

@@ -60,7 +60,8 @@ pub(crate) fn pick_gone(levels: &Levels) -> Result<Option<Compaction>> {
     }
     for level in 1..LEVELS - 1 {
         let hides = |table: &&Arc<Table>| {
-            table.hides && (level + 1..LEVELS).any(|to| !touched(levels.level(to), table).is_empty())
+            table.hides
+                && (level + 1..LEVELS).any(|to| !touched(levels.level(to), table).is_empty())
         };
         if let Some(table) = levels.level(level).iter().find(hides) {
             return Ok(Some(plan(levels, vec![vec![Arc::clone(table)]], level + 1)?));

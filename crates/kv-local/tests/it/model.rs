@@ -148,8 +148,13 @@ fn clusters_of_keys_in_the_gaps_of_others_are_all_found() {
                         Op::Put(Key::new(key.as_bytes()), value.into())
                     })
                     .collect();
-                let commit =
-                    Commit { reads: vec![], writes: vec![], ops, durability: Durability::Process, frees: false };
+                let commit = Commit {
+                    reads: vec![],
+                    writes: vec![],
+                    ops,
+                    durability: Durability::Process,
+                    frees: false,
+                };
                 let snapshot = block_on(local.snapshot()).unwrap();
                 block_on(local.commit(snapshot, commit)).unwrap();
             }

@@ -14,7 +14,12 @@ fn open(path: &Path) -> kv::Result<Local> {
 fn put(local: &Local, key: &[u8], value: &[u8], durability: Durability) -> kv::Result<u64> {
     let snapshot = block_on(local.snapshot())?;
     let ops = vec![Op::Put(Key::new(key), Bytes::copy_from_slice(value))];
-    block_on(local.commit(snapshot, Commit { reads: vec![], writes: vec![], ops, durability, frees: false }))
+    block_on(
+        local.commit(
+            snapshot,
+            Commit { reads: vec![], writes: vec![], ops, durability, frees: false },
+        ),
+    )
 }
 
 fn get(local: &Local, key: &[u8]) -> Option<Bytes> {

@@ -9,6 +9,7 @@ mod choice;
 mod journal;
 mod mapped;
 mod model;
+mod outlive;
 mod round;
 mod shared;
 mod verify;
@@ -60,6 +61,8 @@ pub struct Options {
     pub seed: u64,
     /// Where to work: a new directory in it.
     pub dir: PathBuf,
+    /// The mount outlives its daemons.
+    pub supervised: bool,
 }
 
 /// What came of it.
@@ -69,6 +72,9 @@ struct Tally {
     fscks: u64,
     kills: u64,
 }
+
+/// What is done in each round.
+type Rounds = fn(&Options, &Place, &mut Tally, &mut dyn Write) -> Result<(), String>;
 
 /// Runs the rounds and says whether nothing was lost.
 pub fn run(options: &Options, out: &mut dyn Write) -> io::Result<bool> {
@@ -82,11 +88,13 @@ pub fn run(options: &Options, out: &mut dyn Write) -> io::Result<bool> {
     let place = Place { dir: scratch.path().canonicalize()? };
     let started = Instant::now();
     let mut tally = Tally::default();
+    let (name, rounds): (_, Rounds) =
+        if options.supervised { ("outlive", outlive::rounds) } else { ("crash", rounds) };
     match rounds(options, &place, &mut tally, out) {
         Ok(()) => {
             writeln!(
                 out,
-                "crash: {} rounds, {} calls acknowledged, 0 lost, {} kills, {} fscks clean, {} s, seed {}",
+                "{name}: {} rounds, {} calls acknowledged, 0 lost, {} kills, {} fscks clean, {} s, seed {}",
                 options.rounds,
                 tally.acknowledged,
                 tally.kills,
@@ -98,7 +106,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> io::Result<bool> {
         }
         Err(words) => {
             let kept = scratch.keep();
-            writeln!(out, "crash: LOST, seed {}: {words}", options.seed)?;
+            writeln!(out, "{name}: LOST, seed {}: {words}", options.seed)?;
             writeln!(
                 out,
                 "crash: the store, the journals and the log are kept in {}",
@@ -125,7 +133,7 @@ fn rounds(
         let is_ended = random.one_in(ENDED);
         cast.work(&place.mountpoint(), &round, || {
             let calls = 1 + random.below(CALLS_MAX);
-            round.wait_for(calls, &mut daemon)?;
+            round.wait_for(calls, || daemon.has_ended())?;
             if is_ended {
                 return Ok(());
             }

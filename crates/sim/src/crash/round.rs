@@ -1,6 +1,6 @@
 //! One round: how many calls were acknowledged, and whether the daemon may be gone.
 
-use crate::real::{Daemon, deadline};
+use crate::real::deadline;
 use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -73,14 +73,18 @@ impl Round {
     }
 
     /// Waits until so many calls were acknowledged, or something went wrong.
-    pub(super) fn wait_for(&self, calls: u64, daemon: &mut Daemon) -> Result<(), String> {
+    pub(super) fn wait_for(
+        &self,
+        calls: u64,
+        mut has_ended: impl FnMut() -> bool,
+    ) -> Result<(), String> {
         let end = deadline();
         while self.acknowledged() < calls && !self.failed.load(Ordering::SeqCst) {
             if Instant::now() > end {
                 let words = format!("{} of {calls} calls came back: it hangs", self.acknowledged());
                 return Err(words);
             }
-            if daemon.has_ended() {
+            if has_ended() {
                 return Err("the daemon died by itself".to_owned());
             }
             std::thread::sleep(LOOK_EVERY);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The variable that says which role. Children inherit it: the daemon starts its own program again, as its
-/// watchdog.
+/// supervisor.
 const ROLE: &str = "SIM_ROLE";
 
 /// What this process is.

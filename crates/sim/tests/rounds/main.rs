@@ -41,3 +41,9 @@ fn a_daemon_that_is_killed_again_and_again_loses_nothing() {
     assert!(text.contains("crash: 20 rounds, ") && text.contains(" 0 lost"), "{text}");
     assert!(text.contains(" 2 fscks clean"), "{text}");
 }
+
+#[test]
+fn programs_outlive_a_daemon_that_is_killed_again_and_again() {
+    let Some(text) = sim("sim outlive", &["outlive", "--rounds", "5"]) else { return };
+    assert!(text.contains("outlive: 5 rounds, ") && text.contains(" 0 lost"), "{text}");
+}
