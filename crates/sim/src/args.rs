@@ -6,6 +6,8 @@ usage: sim <scenario> [--seeds N] [--start N]    run N seeds (1000), the first o
        sim <scenario> --seed N                   run one seed and print its trace and digest
        sim crash [--rounds N] [--seed N]         kill the daemon of a real mount N times (100)
        sim outlive [--rounds N] [--seed N]       the same where another daemon takes over each time
+       sim soak [--minutes N] [--seconds N] [--seed N]
+                                                 mixed load on a real mount for so long (10 minutes)
        sim help
 
 scenarios:
@@ -14,6 +16,8 @@ scenarios:
 
 /// Seeds of a run when nothing else was said.
 const SEEDS_DEFAULT: u64 = 1_000;
+/// Minutes of a soak when nothing else was said.
+const MINUTES_DEFAULT: u64 = 10;
 /// Rounds of a run on a real mount when nothing else was said.
 const ROUNDS_DEFAULT: u64 = 100;
 
@@ -37,6 +41,13 @@ pub enum Command {
         seed: Option<u64>,
         /// The mount outlives its daemons.
         supervised: bool,
+    },
+    /// Mixed load on a real mount.
+    Soak {
+        /// For how long.
+        seconds: u64,
+        /// What decides the calls; one that nobody knows when absent.
+        seed: Option<u64>,
     },
     /// Run many seeds.
     Many {
@@ -62,6 +73,16 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
             let [rounds, seed] = numbers(args, ["--rounds", "--seed"])?;
             let (rounds, supervised) = (rounds.unwrap_or(ROUNDS_DEFAULT), word == "outlive");
             return Ok(Command::Crash { rounds, seed, supervised });
+        }
+        Some(word) if word == "soak" => {
+            let [minutes, seconds, seed] = numbers(args, ["--minutes", "--seconds", "--seed"])?;
+            let seconds = match (minutes, seconds) {
+                (None, None) => MINUTES_DEFAULT * 60,
+                (minutes, seconds) => {
+                    minutes.unwrap_or(0).saturating_mul(60).saturating_add(seconds.unwrap_or(0))
+                }
+            };
+            return Ok(Command::Soak { seconds, seed });
         }
         Some(word) => word,
     };

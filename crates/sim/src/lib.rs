@@ -5,7 +5,7 @@
 //! * [`args`]: the command line.
 //! * [`seeds`]: runs one seed or many, counts failures, prints traces.
 //! * [`scenario`]: what a seed does, one module for each part of Seamount.
-//! * [`crash`]: rounds on real mounts, where a seed decides what is tried and not what happens; [`real`]:
+//! * [`crash`], [`soak`]: rounds on real mounts, where a seed decides what is tried and not what happens; [`real`]:
 //!   what they share.
 //!
 //! To add a scenario: a module in [`scenario`] with a function from a seed to a [`seeds::Trial`], and
@@ -17,3 +17,4 @@ pub mod crash;
 pub mod real;
 pub mod scenario;
 pub mod seeds;
+pub mod soak;

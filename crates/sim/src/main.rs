@@ -4,9 +4,10 @@
 use base::{OsRandom, Random};
 use sim::args::{self, Command};
 use sim::real::{self, Role};
-use sim::{crash, scenario, seeds};
+use sim::{crash, scenario, seeds, soak};
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 // As in the program `seamount`, whose memory is measured here.
 #[global_allocator]
@@ -43,6 +44,11 @@ fn simulate() -> ExitCode {
     }
 }
 
+/// One that nobody has tried, and short enough to be typed.
+fn new_seed() -> u64 {
+    OsRandom::new().below(1 << 32)
+}
+
 /// Says whether all that was run has passed.
 type Run = Box<dyn FnOnce(&mut dyn Write) -> io::Result<bool>>;
 
@@ -52,12 +58,19 @@ fn chosen(command: Command) -> Result<Run, String> {
         Command::Crash { rounds, seed, supervised } => {
             let options = crash::Options {
                 rounds,
-                // Short enough to be typed.
-                seed: seed.unwrap_or_else(|| OsRandom::new().below(1 << 32)),
+                seed: seed.unwrap_or_else(new_seed),
                 dir: std::env::temp_dir(),
                 supervised,
             };
             Box::new(move |out| crash::run(&options, out))
+        }
+        Command::Soak { seconds, seed } => {
+            let options = soak::Options {
+                time: Duration::from_secs(seconds),
+                seed: seed.unwrap_or_else(new_seed),
+                dir: std::env::temp_dir(),
+            };
+            Box::new(move |out| soak::run(&options, out))
         }
         Command::One { scenario, seed } => {
             let scenario = scenario::find(&scenario)?;

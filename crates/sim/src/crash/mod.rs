@@ -19,7 +19,7 @@ use self::base::Base;
 use self::choice::Bounds;
 use self::journal::Journal;
 use self::mapped::Mapped;
-use self::round::Round;
+pub(crate) use self::round::Round;
 use self::writer::Writer;
 use crate::real::{Daemon, Place, why_not};
 use ::base::{Random, SeededRandom};
@@ -183,14 +183,14 @@ fn fsck(place: &Place, target: &Path) -> Result<(), String> {
 }
 
 /// Everybody who writes.
-struct Cast {
+pub(crate) struct Cast {
     writers: Vec<Writer>,
     mapped: Mapped,
     bases: Vec<Base>,
 }
 
 impl Cast {
-    fn new(place: &Place, random: &SeededRandom) -> Result<Self, String> {
+    pub(crate) fn new(place: &Place, random: &SeededRandom) -> Result<Self, String> {
         let mountpoint = place.mountpoint();
         let failed = |error: io::Error| format!("cannot make the first directories: {error}");
         let journal = |name: &str| Journal::new(&place.dir, name);
@@ -216,7 +216,7 @@ impl Cast {
     }
 
     /// All of them work until `end` has been done and they have noticed.
-    fn work(
+    pub(crate) fn work(
         &mut self,
         mountpoint: &Path,
         round: &Round,
@@ -242,7 +242,7 @@ impl Cast {
         })
     }
 
-    fn verify(&mut self, mountpoint: &Path) -> Result<(), String> {
+    pub(crate) fn verify(&mut self, mountpoint: &Path) -> Result<(), String> {
         shared::verify(&mountpoint.join(LOG), &mut self.writers)?;
         self.mapped.verify(mountpoint)?;
         for base in &mut self.bases {

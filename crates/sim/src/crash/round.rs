@@ -15,9 +15,9 @@ const OF_DEATH: [i32; 3] =
 
 /// A round.
 #[derive(Debug)]
-pub(super) struct Round {
+pub(crate) struct Round {
     /// Its number.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     acknowledged: AtomicU64,
     struck: AtomicBool,
     over: AtomicBool,
@@ -26,7 +26,7 @@ pub(super) struct Round {
 
 impl Round {
     /// One that begins.
-    pub(super) fn new(number: u64) -> Self {
+    pub(crate) fn new(number: u64) -> Self {
         Self {
             number,
             acknowledged: AtomicU64::new(0),
@@ -37,32 +37,37 @@ impl Round {
     }
 
     /// A call was acknowledged.
-    pub(super) fn acknowledge(&self) {
+    pub(crate) fn acknowledge(&self) {
         self.acknowledged.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many were.
-    pub(super) fn acknowledged(&self) -> u64 {
+    pub(crate) fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Ordering::Relaxed)
     }
 
     /// From now on the daemon may be gone.
-    pub(super) fn strike(&self) {
+    pub(crate) fn strike(&self) {
         self.struck.store(true, Ordering::SeqCst);
     }
 
     /// Nobody makes another call.
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.over.store(true, Ordering::SeqCst);
     }
 
     /// Whether another call is to be made.
-    pub(super) fn goes_on(&self) -> bool {
+    pub(crate) fn goes_on(&self) -> bool {
         !self.over.load(Ordering::SeqCst)
     }
 
+    /// Whether a call failed that must not.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
+    }
+
     /// What a failed call means: the end of the round, or an error when the daemon lived.
-    pub(super) fn gone(&self, error: &io::Error, what: &str) -> Result<(), String> {
+    pub(crate) fn gone(&self, error: &io::Error, what: &str) -> Result<(), String> {
         // Something else than a kernel that has lost its server is an answer, and a wrong one.
         let of_death = error.raw_os_error().is_none_or(|number| OF_DEATH.contains(&number));
         if of_death && self.struck.load(Ordering::SeqCst) {
@@ -73,13 +78,13 @@ impl Round {
     }
 
     /// Waits until so many calls were acknowledged, or something went wrong.
-    pub(super) fn wait_for(
+    pub(crate) fn wait_for(
         &self,
         calls: u64,
         mut has_ended: impl FnMut() -> bool,
     ) -> Result<(), String> {
         let end = deadline();
-        while self.acknowledged() < calls && !self.failed.load(Ordering::SeqCst) {
+        while self.acknowledged() < calls && !self.has_failed() {
             if Instant::now() > end {
                 let words = format!("{} of {calls} calls came back: it hangs", self.acknowledged());
                 return Err(words);

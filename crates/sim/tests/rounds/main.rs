@@ -47,3 +47,9 @@ fn programs_outlive_a_daemon_that_is_killed_again_and_again() {
     let Some(text) = sim("sim outlive", &["outlive", "--rounds", "5"]) else { return };
     assert!(text.contains("outlive: 5 rounds, ") && text.contains(" 0 lost"), "{text}");
 }
+
+#[test]
+fn mixed_load_loses_nothing_and_leaks_nothing() {
+    let Some(text) = sim("sim soak", &["soak", "--seconds", "10"]) else { return };
+    assert!(text.contains("nothing lost") && text.contains("nothing leaked"), "{text}");
+}
