@@ -137,3 +137,52 @@ fn a_failed_sync_is_never_forgotten() {
     still_closed(&local, "after a failed sync");
     assert!(local.close().is_err(), "a close must not claim what was not synced");
 }
+
+fn commit(local: &Local, ops: Vec<Op>, frees: bool) -> kv::Result<u64> {
+    let snapshot = block_on(local.snapshot())?;
+    let durability = Durability::Process;
+    block_on(local.commit(snapshot, Commit { reads: vec![], writes: vec![], ops, durability, frees }))
+}
+
+fn key(number: u32) -> Key {
+    Key::new(format!("file-{number:06}").as_bytes())
+}
+
+/// A disk that fills at every operation of a life: reads go on, deletes go on to the last key, and
+/// what they free can be written again, without opening the store again.
+#[test]
+fn a_full_disk_can_be_emptied_again() {
+    for at in (0..600).step_by(7).chain([1_200, 2_500, 5_000]) {
+        let context = format!("the disk fills at operation {at}");
+        let disk = SimDisk::new();
+        let local = open(&disk).unwrap();
+        disk.set_fault(Fault { at: disk.operations() + at, kind: FaultKind::Fills });
+        let value = |number: u32| Bytes::from(vec![number as u8; 300]);
+        let mut written = 0;
+        let error = loop {
+            match commit(&local, vec![Op::Put(key(written), value(written))], false) {
+                Ok(_) => written += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::Full, "{context}: {error:?}");
+        let state = scan(&local).unwrap();
+        assert_eq!(state.len(), written as usize, "{context}");
+        assert!(state.values().enumerate().all(|(at, found)| *found == *value(at as u32)));
+        for number in 0..written {
+            commit(&local, vec![Op::Delete(key(number))], true)
+                .unwrap_or_else(|error| panic!("{context}: delete {number}: {error:?}"));
+        }
+        assert!(scan(&local).unwrap().is_empty(), "{context}");
+        let mut again = 0;
+        while again < written * 3 / 4 {
+            commit(&local, vec![Op::Put(key(again), value(again + 1))], false)
+                .unwrap_or_else(|error| panic!("{context}: {again} of {written}: {error:?}"));
+            again += 1;
+        }
+        drop(local);
+        // Opening needs no room either.
+        let local = open(&disk).unwrap_or_else(|error| panic!("{context}: {error:?}"));
+        assert_eq!(scan(&local).unwrap().len(), again as usize, "{context}");
+    }
+}
