@@ -258,6 +258,9 @@ impl Daemon {
         let how = SessionHow { survives: asked.supervised, ..session_how(asked) };
         let used = self.store.begin_volume(volume, how)?;
         let options = self.options(asked, mountpoint);
+        if let Some(supervisor) = lock(&self.supervisor).as_ref() {
+            supervisor.expect(&options);
+        }
         let mount = fuse::mount(used.session(), &options)?;
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         let since = i64::try_from(since).unwrap_or(i64::MAX);

@@ -58,7 +58,9 @@ pub struct Supervised {
 enum Word {
     /// How the store is served.
     Serves(Served),
-    /// There is this mount; its descriptors are beside the word.
+    /// There will be a mount in a moment, or not: the mountpoint, escaped, and the source.
+    Expect { mountpoint: String, source: String },
+    /// There is this mount; its descriptors are beside the word. Nothing else is expected.
     Add(Supervised),
     /// There are more descriptors of it.
     More { id: u64 },
@@ -109,6 +111,13 @@ impl Supervisor {
         let child = spawn(VERB, &served.store, theirs).map_err(failed)?;
         channel.send(&Word::Serves(served.clone()), &[]).map_err(failed)?;
         Ok(Self { channel, child: Some(child) })
+    }
+
+    /// Tells it what is about to be mounted: should this process die before it can tell more, then that is
+    /// cleared away.
+    pub fn expect(&self, options: &fuse::MountOptions) {
+        let mountpoint = escape(options.mountpoint.as_os_str().as_bytes());
+        self.say(&Word::Expect { mountpoint, source: options.source.clone() });
     }
 
     /// Tells it of a mount, and gives it the descriptors when another daemon could take it over. Returns

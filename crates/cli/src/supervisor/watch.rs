@@ -28,6 +28,8 @@ const FAILURE_PAUSE: Duration = Duration::from_millis(100);
 struct Kept {
     served: Option<Served>,
     mounts: Vec<(Supervised, Vec<OwnedFd>)>,
+    /// Where something is about to be mounted, and its source.
+    expected: Vec<(String, String)>,
     /// A daemon has taken over since the last death.
     ready: bool,
 }
@@ -44,7 +46,12 @@ impl Kept {
         loop {
             match channel.receive() {
                 Ok(Some((Word::Serves(served), _))) => self.served = Some(served),
+                Ok(Some((Word::Expect { mountpoint, source }, _))) => {
+                    self.expected.retain(|(known, _)| *known != mountpoint);
+                    self.expected.push((mountpoint, source));
+                }
                 Ok(Some((Word::Add(mount), descriptors))) => {
+                    self.expected.retain(|(known, _)| *known != mount.request.mountpoint);
                     // One that was taken over is told of again.
                     self.mounts.retain(|(known, _)| known.id != mount.id);
                     self.mounts.push((mount, descriptors));
@@ -92,6 +99,11 @@ impl Kept {
 
     /// Clears away those mounts that nobody will serve again.
     fn clear(&mut self, all: bool) {
+        for (mountpoint, source) in std::mem::take(&mut self.expected) {
+            if let Some(path) = unescape_path(&mountpoint) {
+                clear_expected(&path, &source);
+            }
+        }
         let (gone, stay) = std::mem::take(&mut self.mounts)
             .into_iter()
             .partition(|(mount, _)| all || !mount.stays);
@@ -158,6 +170,15 @@ fn are_too_many(deaths: &mut VecDeque<Instant>, now: Instant) -> bool {
         deaths.pop_front();
     }
     deaths.len() > DEATHS_MAX
+}
+
+/// Takes away what a daemon had mounted and could not tell of.
+fn clear_expected(path: &Path, source: &str) {
+    let Ok(mounts) = fuse::mounted() else { return };
+    let is_it = |entry: &&fuse::MountEntry| entry.mountpoint == path && entry.source == source;
+    if let Some(entry) = mounts.iter().rev().find(is_it) {
+        clear(entry.id, &entry.device, path);
+    }
 }
 
 /// Takes a mount away if it is still the one that it was, and dead.
