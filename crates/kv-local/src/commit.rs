@@ -142,6 +142,16 @@ impl Shared {
         if let Some(error) = self.stopped() {
             return all(tasks, error);
         }
+        if self.read_only && tasks.iter().any(|task| !task.commit.frees) {
+            let words = "the store was opened to save what is left, and is not written to";
+            return tasks
+                .into_iter()
+                .map(|task| match task.commit.frees {
+                    true => Outcome::NoRoom(task),
+                    false => Outcome::Done(Err(Error::new(ErrorKind::ReadOnly, words))),
+                })
+                .collect();
+        }
         match self.make_room(pipeline) {
             Ok(true) => {}
             Ok(false) => return tasks.into_iter().map(Outcome::NoRoom).collect(),

@@ -71,12 +71,34 @@ impl Local {
         random: &dyn Random,
         options: Options,
     ) -> Result<Self> {
-        let shared = Arc::new(open::open(disk, random, options)?);
+        let shared = Arc::new(open::open(disk, random, options, None)?);
         let local = Local(Arc::new(Handle { shared, threads: Mutex::default() }));
         if let Some(threads) = threads {
             local.start_threads(threads)?;
         }
         Ok(local)
+    }
+
+    /// Opens what is left of the store in a directory of the host; see [`recover`](Self::recover).
+    pub fn recover_dir(path: &Path, options: Options) -> Result<(Self, Vec<String>)> {
+        let disk = SystemDisk::open_read_only(path).map_err(|error| {
+            Error::new(ErrorKind::Unavailable, format!("cannot open {}", path.display()))
+                .caused_by(error)
+        })?;
+        Self::recover(Arc::new(disk), &OsRandom::new(), options)
+    }
+
+    /// Opens what is left of a store, and says what is not. Nothing is ever written to the disk:
+    /// commits that free space, as a session needs them for itself, stay in memory and go with the
+    /// store, and all others are refused. Reading what is damaged fails as [`ErrorKind::Corrupt`].
+    pub fn recover(
+        disk: Arc<dyn Disk>,
+        random: &dyn Random,
+        options: Options,
+    ) -> Result<(Self, Vec<String>)> {
+        let mut notes = Vec::new();
+        let shared = Arc::new(open::open(disk, random, options, Some(&mut notes))?);
+        Ok((Local(Arc::new(Handle { shared, threads: Mutex::default() })), notes))
     }
 
     fn start_threads(&self, threads: &dyn Spawn) -> Result<()> {

@@ -1,5 +1,6 @@
 //! From memory to disk: a frozen layer becomes a table of level 0, and tables are merged downwards.
 
+use crate::error::corrupt;
 use crate::levels::{Compaction, Levels, pick, write_tables};
 use crate::log;
 use crate::merge::{Merge, Source};
@@ -7,7 +8,7 @@ use crate::overlay::Overlay;
 use crate::shared::Shared;
 use crate::table::block::Value;
 use crate::table::{Table, TableCursor};
-use kv::{KeyRange, Result};
+use kv::{Error, ErrorKind, KeyRange, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -26,8 +27,8 @@ impl Shared {
             };
             (frozen, Arc::clone(&visible.levels))
         };
-        if levels.level(0).len() >= LEVEL0_TABLES_MAX {
-            self.merge()?;
+        if levels.level(0).len() >= LEVEL0_TABLES_MAX && !self.read_only {
+            self.merge().map_err(stuck)?;
         }
         let tables = self.write_overlay(&frozen.overlay, &levels)?;
         let added: Vec<(usize, Arc<Table>)> = tables.into_iter().map(|table| (0, table)).collect();
@@ -104,6 +105,17 @@ impl Shared {
         self.merges_done.fetch_add(1, Ordering::Relaxed);
         Ok(true)
     }
+}
+
+/// What to do when a merge that can wait no longer meets damage.
+fn stuck(error: Error) -> Error {
+    if error.kind() != ErrorKind::Corrupt {
+        return error;
+    }
+    corrupt(format!(
+        "{error}; no more can be written until it is mended: mount with --recover, which reads what \
+         is left, dump that, and load it into a new store"
+    ))
 }
 
 /// The keys that tables hold in some ranges, all of them as gone.

@@ -12,6 +12,8 @@ use kv::{Error, ErrorKind, Result};
 
 pub(crate) const NAME: &str = "format";
 pub(crate) const NEW_NAME: &str = "format.new";
+/// The same once more, for when the file is lost. Nothing but recovery reads it.
+pub(crate) const COPY_NAME: &str = "format.copy";
 const MAGIC: u64 = u64::from_le_bytes(*b"SEAMOUNT");
 /// The version that this program writes, and the newest that it reads.
 pub(crate) const VERSION: u32 = 1;
@@ -64,8 +66,8 @@ impl Format {
         (magic == MAGIC && hash64(MAGIC, &bytes[..40]) == hash).then_some(format)
     }
 
-    /// Whether this program may open the store.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Whether this program may open the store, to write or only to read.
+    pub(crate) fn check(&self, read_only: bool) -> Result<()> {
         let refused = |what: String| {
             Err(Error::new(
                 ErrorKind::Unsupported,
@@ -79,18 +81,17 @@ impl Format {
         if unknown != 0 {
             return refused(format!("it has the unknown features {unknown:#x}"));
         }
-        // This engine cannot open a store for reading only, so those bits refuse too.
         let unknown = self.read_only & !KNOWN_READ_ONLY;
-        if unknown != 0 {
+        if unknown != 0 && !read_only {
             return refused(format!("it must not be written without the features {unknown:#x}"));
         }
         Ok(())
     }
 
     /// Reads the file; `None` when there is none.
-    pub(crate) fn load(disk: &dyn Disk) -> Result<Option<Self>> {
+    pub(crate) fn load(disk: &dyn Disk, name: &str) -> Result<Option<Self>> {
         let failed = |error| io_error("cannot read the format file", error);
-        let file = match disk.open(NAME) {
+        let file = match disk.open(name) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
@@ -99,8 +100,17 @@ impl Format {
         let mut bytes = vec![0; len as usize];
         file.read_at(&mut bytes, 0).map_err(failed)?;
         let format = Self::decode(&bytes)
-            .ok_or_else(|| corrupt("both copies in the format file are damaged"))?;
+            .ok_or_else(|| corrupt("both copies in the file \"format\" are damaged"))?;
         Ok(Some(format))
+    }
+
+    /// Writes the copy, if there is none. It is for bad days: failing is no failure.
+    pub(crate) fn keep_copy(&self, disk: &dyn Disk) {
+        if let Ok(file) = disk.create(COPY_NAME)
+            && file.write_at(&self.encode(), 0).and_then(|()| file.sync()).is_err()
+        {
+            let _ = disk.remove(COPY_NAME);
+        }
     }
 
     /// Writes the file, atomically.
@@ -143,7 +153,7 @@ mod tests {
             Format { read_only: 1, ..Format::new(1) },
         ] {
             let read = Format::decode(&format.encode()).unwrap();
-            let error = read.check().unwrap_err();
+            let error = read.check(false).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
             assert!(error.to_string().contains("later program"), "{error}");
         }

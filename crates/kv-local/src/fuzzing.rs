@@ -88,11 +88,11 @@ fn replay_disk(disk: &SimDisk) {
     let run = || {
         let logs = replay::find(disk, 1).ok()?;
         let mut versions = Vec::new();
-        let end = replay::replay(disk, &logs, 0, &mut |version, payload| {
+        let mut apply = |version, payload: &[u8]| {
             versions.push(version);
             record::decode_changes(payload).map(drop)
-        })
-        .ok()?;
+        };
+        let end = replay::replay(disk, &logs, 0, &mut apply, None).ok()?;
         assert!(versions.iter().copied().eq(1..=versions.len() as u64));
         Some((end.version, versions.len()))
     };
@@ -122,7 +122,7 @@ pub fn block(bytes: &[u8]) {
 /// Reads the format file.
 pub fn format(bytes: &[u8]) {
     if let Some(format) = Format::decode(bytes) {
-        let _ = format.check();
+        let _ = format.check(false);
         assert_eq!(Format::decode(&format.encode()), Some(format));
     }
 }
@@ -181,7 +181,8 @@ pub fn store(bytes: &[u8]) {
     let disk = SimDisk::new();
     let options = Options { memory_bytes: 1 << 20, level_scale: 1 };
     let random = SeededRandom::new(1);
-    let shared = |disk: &SimDisk| open::open(Arc::new(disk.clone()), &random, options.clone());
+    let shared =
+        |disk: &SimDisk| open::open(Arc::new(disk.clone()), &random, options.clone(), None);
     drop(shared(&disk));
     let names = ["format", "manifest", "log-0000000000000001"];
     let name = names[usize::from(which) % names.len()];

@@ -56,6 +56,10 @@ impl Disk for Latched {
         self.disk.lock(name)
     }
 
+    fn lock_shared(&self, name: &str) -> io::Result<Option<Lock>> {
+        self.disk.lock_shared(name)
+    }
+
     fn describe(&self) -> String {
         self.disk.describe()
     }

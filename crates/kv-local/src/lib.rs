@@ -28,6 +28,7 @@ mod open;
 mod options;
 mod overlay;
 mod reclaim;
+mod recover;
 mod reserve;
 mod shared;
 mod snapshots;

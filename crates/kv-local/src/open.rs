@@ -4,16 +4,18 @@ use crate::commit::Pipeline;
 use crate::error::{corrupt, io_error};
 use crate::format::{self, Format};
 use crate::latched::Latched;
-use crate::levels::{Levels, Manifest, StoreError};
+use crate::levels::{Levels, Manifest, StoreError, manifest};
 use crate::log::record::decode_changes;
 use crate::log::{self, Log, Syncs, replay};
 use crate::options::{Options, capabilities};
 use crate::overlay::Overlay;
+use crate::recover;
 use crate::reserve::{self, Reserve, Sparing};
 use crate::shared::{Catalog, Shared, Visible};
 use crate::snapshots::Snapshots;
 use crate::table::{self, Memory, Table};
 use crate::work::Work;
+use base::disk::Overlaid;
 use base::sync::Mutex;
 use base::{Disk, Random};
 use kv::{Error, ErrorKind, Result, WatchTable};
@@ -22,9 +24,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 const LOCK: &str = "lock";
 
-pub(crate) fn open(disk: Arc<dyn Disk>, random: &dyn Random, options: Options) -> Result<Shared> {
+/// Opens a store. With `notes` it is opened to save what is left: nothing is written to the disk, and
+/// what is damaged or lost is noted there and left out.
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    random: &dyn Random,
+    options: Options,
+    mut notes: Option<&mut Vec<String>>,
+) -> Result<Shared> {
+    let read_only = notes.is_some();
+    let disk = if read_only { Arc::new(Overlaid::new(disk)) } else { disk };
     let raw: Arc<dyn Disk> = Arc::new(Latched::new(disk));
-    let reserve = Arc::new(Reserve::open(&raw, options.slack_bytes()));
+    let slack = if read_only { 0 } else { options.slack_bytes() };
+    let reserve = Arc::new(Reserve::open(&raw, slack));
     let disk: Arc<dyn Disk> =
         Arc::new(Sparing { disk: Arc::clone(&raw), reserve: Arc::clone(&reserve) });
     let lock = disk.lock(LOCK).map_err(|error| {
@@ -34,15 +46,23 @@ pub(crate) fn open(disk: Arc<dyn Disk>, random: &dyn Random, options: Options) -
         };
         Error::new(ErrorKind::Unavailable, advice).caused_by(error)
     })?;
-    let format = match Format::load(&*disk)? {
-        Some(format) => format,
-        None => create(&*disk, random)?,
+    let format = match (Format::load(&*disk, format::NAME), &mut notes) {
+        (Ok(Some(format)), _) => format,
+        (Ok(None), None) => create(&*disk, random)?,
+        (Err(error), None) => return Err(error),
+        (lost, Some(notes)) => recover::format(&*disk, lost, notes)?,
     };
-    format.check()?;
+    format.check(read_only)?;
+    if !read_only {
+        format.keep_copy(&*disk);
+    }
     let store = format.store;
-    let manifest = Manifest::load(&*disk, store)?.ok_or_else(|| {
-        corrupt("the manifest is missing, so nobody knows which files are the store")
-    })?;
+    let manifest = match (Manifest::load(&*disk, manifest::NAME, store), &mut notes) {
+        (Ok(Some(manifest)), _) => manifest,
+        (Ok(None), None) => return Err(recover::no_manifest()),
+        (Err(error), None) => return Err(error),
+        (lost, Some(notes)) => recover::manifest(&*disk, store, lost, notes)?,
+    };
     remove_leftovers(&*disk, &manifest)?;
     let memory = Memory::new(options.cache_bytes(), options.pinned_bytes());
     let mut levels = Levels::default();
@@ -56,22 +76,34 @@ pub(crate) fn open(disk: Arc<dyn Disk>, random: &dyn Random, options: Options) -
     if manifest.known_log >= manifest.first_log
         && !logs.iter().any(|log| log.number == manifest.known_log)
     {
-        return Err(corrupt(format!("{} is missing", log::name_of(manifest.known_log))));
+        let lost = format!("{} is missing", log::name_of(manifest.known_log));
+        match &mut notes {
+            Some(notes) => notes.push(format!("{lost}: what was written last is gone")),
+            None => return Err(corrupt(lost)),
+        }
     }
     let mut active = Overlay::default();
-    let end = replay::replay(&*disk, &logs, manifest.folded, &mut |version, payload| {
+    let mut apply = |version, payload: &[u8]| {
         for change in decode_changes(payload)? {
             change.apply(&mut active, version);
         }
         Some(())
-    })?;
+    };
+    let end = replay::replay(&*disk, &logs, manifest.folded, &mut apply, notes.as_deref_mut())?;
     if let Some(closed_at) = manifest.closed_at
         && closed_at > end.version
     {
-        return Err(corrupt(format!(
+        let lost = format!(
             "the log ends at version {}, but the store was closed at {closed_at}",
             end.version
-        )));
+        );
+        match &mut notes {
+            Some(notes) => notes.push(format!("{lost}: what was written between is gone")),
+            None => return Err(corrupt(lost)),
+        }
+    }
+    if let Some(notes) = &mut notes {
+        notes.extend(levels.tables().filter_map(|(_, table)| table.lost()));
     }
 
     let number = logs.iter().map(|log| log.number).max().unwrap_or(0).max(manifest.known_log) + 1;
@@ -118,6 +150,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, random: &dyn Random, options: Options) -
         merges_done: AtomicU64::new(0),
         merge_need,
         reclaim_due: AtomicBool::new(true),
+        read_only,
         reserve,
         raw,
         disk,
@@ -145,7 +178,15 @@ pub(crate) fn start_log(
 /// Makes an empty store in an empty directory.
 fn create(disk: &dyn Disk, random: &dyn Random) -> Result<Format> {
     let names = disk.list().map_err(|error| io_error("cannot list the directory", error))?;
-    let ours = [LOCK, format::NEW_NAME, reserve::NAME, "manifest", "manifest.new"];
+    let ours = [
+        LOCK,
+        format::NEW_NAME,
+        format::COPY_NAME,
+        manifest::COPY_NAME,
+        reserve::NAME,
+        "manifest",
+        "manifest.new",
+    ];
     if let Some(stranger) = names.iter().find(|name| !ours.contains(&name.as_str())) {
         let place = disk.describe();
         return Err(if log::number_of(stranger).is_some() || table::id_of(stranger).is_some() {

@@ -53,9 +53,14 @@ impl Reserve {
 
     /// From now on this much is needed beside the slack.
     pub(crate) fn want(&self, needed: u64) -> Result<()> {
+        if self.slack == 0 {
+            // Nothing is kept for a store that is only read.
+            self.whole.store(true, Ordering::Release);
+            return Ok(());
+        }
         let mut state = self.state.lock();
         // In whole steps: a little more or less is not worth a call.
-        state.target = (needed + self.slack).next_multiple_of(self.slack.max(1));
+        state.target = (needed + self.slack).next_multiple_of((self.slack / 4).max(1));
         self.fill(&mut state)
     }
 
@@ -196,6 +201,10 @@ impl Disk for Sparing {
 
     fn lock(&self, name: &str) -> io::Result<Lock> {
         self.disk.lock(name)
+    }
+
+    fn lock_shared(&self, name: &str) -> io::Result<Option<Lock>> {
+        self.disk.lock_shared(name)
     }
 
     fn describe(&self) -> String {

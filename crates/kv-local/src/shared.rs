@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) merge_need: AtomicU64,
     /// Something was freed that merging may give back.
     pub(crate) reclaim_due: AtomicBool,
+    /// The store was opened to save what is left: what is written stays in memory.
+    pub(crate) read_only: bool,
 }
 
 /// What new readers see, and what commits are checked against.

@@ -197,7 +197,7 @@ pub(crate) fn fold_now(shared: &Shared) {
     shared.work.fold_ended(outcome.map(drop));
     if folded {
         shared.work.want_merge();
-        if !shared.work.is_threaded() {
+        if !shared.work.is_threaded() && !shared.read_only {
             // A merge that fails now is tried again after the next fold.
             while let Ok(true) = shared.merge() {}
         }

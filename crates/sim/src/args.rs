@@ -12,10 +12,14 @@ usage: sim <scenario> [--seeds N] [--start N]    run N seeds (1000), the first o
 
 scenarios:
   kv    the store contract: random transactions under faults, checked for strict serializability,
-        and waiting for a counter by watches";
+        and waiting for a counter by watches
+  fs    the core: random operations compared with the reference model
+  cuts  a life of a volume on a simulated disk, power cut at every operation (6 seeds)
+  faults  the same with the disk full, failing and read-only at every operation (3 seeds)
+  rot   the same with every file of the store damaged in every way (3 seeds)";
 
 /// Seeds of a run when nothing else was said.
-const SEEDS_DEFAULT: u64 = 1_000;
+pub const SEEDS_DEFAULT: u64 = 1_000;
 /// Minutes of a soak when nothing else was said.
 const MINUTES_DEFAULT: u64 = 10;
 /// Rounds of a run on a real mount when nothing else was said.

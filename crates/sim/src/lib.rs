@@ -4,6 +4,8 @@
 //!
 //! * [`args`]: the command line.
 //! * [`seeds`]: runs one seed or many, counts failures, prints traces.
+//! * [`life`]: a scripted life of a volume on a simulated disk. [`cuts`], [`faults`], [`rot`]: the same
+//!   with power cut, the disk failing and files damaged, everywhere.
 //! * [`scenario`]: what a seed does, one module for each part of Seamount.
 //! * [`crash`], [`soak`]: rounds on real mounts, where a seed decides what is tried and not what happens; [`real`]:
 //!   what they share.
@@ -13,8 +15,12 @@
 
 pub mod args;
 pub mod crash;
+pub mod cuts;
+pub mod faults;
+pub mod life;
 #[allow(clippy::disallowed_methods, reason = "a real mount has real time and real threads")]
 pub mod real;
+pub mod rot;
 pub mod scenario;
 pub mod seeds;
 pub mod soak;

@@ -4,7 +4,7 @@
 use base::{OsRandom, Random};
 use sim::args::{self, Command};
 use sim::real::{self, Role};
-use sim::{crash, scenario, seeds, soak};
+use sim::{crash, cuts, faults, rot, scenario, seeds, soak};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -72,6 +72,13 @@ fn chosen(command: Command) -> Result<Run, String> {
             };
             Box::new(move |out| soak::run(&options, out))
         }
+        Command::One { scenario, seed } if is_trial_of_disk(&scenario) => {
+            Box::new(move |out| tried(&scenario, seed, 1, out))
+        }
+        Command::Many { scenario, start, seeds } if is_trial_of_disk(&scenario) => {
+            let full = if seeds == args::SEEDS_DEFAULT { 0 } else { seeds };
+            Box::new(move |out| tried(&scenario, start, full, out))
+        }
         Command::One { scenario, seed } => {
             let scenario = scenario::find(&scenario)?;
             Box::new(move |out| seeds::replay(scenario, seed, out))
@@ -81,4 +88,27 @@ fn chosen(command: Command) -> Result<Run, String> {
             Box::new(move |out| Ok(seeds::run(scenario, start, seeds, out)?.failed.is_empty()))
         }
     })
+}
+
+fn is_trial_of_disk(name: &str) -> bool {
+    ["cuts", "faults", "rot"].contains(&name)
+}
+
+/// Runs a trial of the disk, from one seed on; as many as it takes when `seeds` is 0.
+fn tried(name: &str, start: u64, seeds: u64, out: &mut dyn Write) -> io::Result<bool> {
+    let count = |full: u64| if seeds == 0 { full } else { seeds };
+    match name {
+        "cuts" => {
+            let full = cuts::Plan::FULL;
+            cuts::run(&cuts::Plan { start, seeds: count(full.seeds), ..full }, out)
+        }
+        "faults" => {
+            let full = faults::Plan::FULL;
+            faults::run(&faults::Plan { start, seeds: count(full.seeds), ..full }, out)
+        }
+        _ => {
+            let full = rot::Plan::FULL;
+            rot::run(&rot::Plan { start, seeds: count(full.seeds), ..full }, out)
+        }
+    }
 }

@@ -6,6 +6,7 @@
 //! that returned is there.
 
 mod fault;
+mod overlaid;
 mod sim;
 mod system;
 
@@ -14,6 +15,7 @@ use std::io;
 use std::sync::Arc;
 
 pub use fault::{Cut, Fault, FaultKind};
+pub use overlaid::Overlaid;
 pub use sim::SimDisk;
 pub use system::SystemDisk;
 
@@ -40,6 +42,10 @@ pub trait Disk: Send + Sync + Debug {
     /// Takes the lock of this directory for this process until the guard is dropped. When somebody
     /// else holds it, the error is [`io::ErrorKind::WouldBlock`] and names the owner.
     fn lock(&self, name: &str) -> io::Result<Lock>;
+
+    /// Takes the lock together with others who only read, and writes nothing. `None` when there is
+    /// no file of this name: nobody can have it.
+    fn lock_shared(&self, name: &str) -> io::Result<Option<Lock>>;
 
     /// Where this is, for people.
     fn describe(&self) -> String;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct SystemDisk {
     root: PathBuf,
+    read_only: bool,
 }
 
 impl SystemDisk {
@@ -23,7 +24,12 @@ impl SystemDisk {
                 format!("{} is not a directory", root.display()),
             ));
         }
-        Ok(Self { root })
+        Ok(Self { root, read_only: false })
+    }
+
+    /// A directory that exists and is not to be changed: its files are opened for reading.
+    pub fn open_read_only(root: impl AsRef<Path>) -> io::Result<Self> {
+        Ok(Self { read_only: true, ..Self::open(root)? })
     }
 
     /// A directory that is made, with mode 0700 and its parents, when it does not exist.
@@ -41,6 +47,29 @@ impl SystemDisk {
 }
 
 const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+
+impl SystemDisk {
+    /// Locks a file, or says who has it.
+    fn take(&self, file: &mut std::fs::File, how: FlockOperation) -> io::Result<()> {
+        match rustix::fs::flock(&*file, how) {
+            Ok(()) => Ok(()),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut owner = String::new();
+                // The owner writes its pid after it has the lock; a reader in between sees nothing.
+                let _ = file.read_to_string(&mut owner);
+                let owner = match owner.trim() {
+                    "" => "a process that is just starting".to_owned(),
+                    pid => format!("process {pid}"),
+                };
+                Err(io::Error::new(
+                    io::ErrorKind::WouldBlock,
+                    format!("{} is in use by {owner}", self.root.display()),
+                ))
+            }
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
 
 impl Disk for SystemDisk {
     fn list(&self) -> io::Result<Vec<String>> {
@@ -60,7 +89,9 @@ impl Disk for SystemDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(SystemFile(Self::options().open(self.root.join(name))?)))
+        let mut options = Self::options();
+        options.write(!self.read_only);
+        Ok(Arc::new(SystemFile(options.open(self.root.join(name))?)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -78,23 +109,7 @@ impl Disk for SystemDisk {
     fn lock(&self, name: &str) -> io::Result<Lock> {
         let path = self.root.join(name);
         let mut file = Self::options().create(true).truncate(false).open(&path)?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let mut owner = String::new();
-                // The owner writes its pid after it has the lock; a reader in between sees nothing.
-                let _ = file.read_to_string(&mut owner);
-                let owner = match owner.trim() {
-                    "" => "a process that is just starting".to_owned(),
-                    pid => format!("process {pid}"),
-                };
-                return Err(io::Error::new(
-                    io::ErrorKind::WouldBlock,
-                    format!("{} is in use by {owner}", self.root.display()),
-                ));
-            }
-            Err(errno) => return Err(errno.into()),
-        }
+        self.take(&mut file, FlockOperation::NonBlockingLockExclusive)?;
         file.set_len(0)?;
         match write!(file, "{}", std::process::id()) {
             // The number is for people: a full disk must not keep anybody from making room.
@@ -102,6 +117,15 @@ impl Disk for SystemDisk {
             written => written?,
         }
         Ok(Lock::new(SystemLock { _file: file }))
+    }
+
+    fn lock_shared(&self, name: &str) -> io::Result<Option<Lock>> {
+        let mut file = match Self::options().write(false).open(self.root.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        self.take(&mut file, FlockOperation::NonBlockingLockShared)?;
+        Ok(Some(Lock::new(SystemLock { _file: file })))
     }
 
     fn describe(&self) -> String {

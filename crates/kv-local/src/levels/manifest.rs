@@ -9,8 +9,10 @@ use base::Disk;
 use base::checksum::hash64;
 use kv::{Error, ErrorKind, Key, Result, Version};
 
-const NAME: &str = "manifest";
+pub(crate) const NAME: &str = "manifest";
 const NEW_NAME: &str = "manifest.new";
+/// The same once more, for when the file is lost. Nothing but recovery reads it.
+pub(crate) const COPY_NAME: &str = "manifest.copy";
 const MAGIC: u64 = u64::from_le_bytes(*b"SMMANIF1");
 
 /// What the manifest says.
@@ -123,9 +125,9 @@ impl Manifest {
     }
 
     /// The manifest of a store; `None` when it has none yet.
-    pub(crate) fn load(disk: &dyn Disk, store: u64) -> Result<Option<Self>> {
+    pub(crate) fn load(disk: &dyn Disk, name: &str, store: u64) -> Result<Option<Self>> {
         let failed = |error| io_error("cannot read the manifest", error);
-        let file = match disk.open(NAME) {
+        let file = match disk.open(name) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
@@ -133,7 +135,7 @@ impl Manifest {
         let mut bytes = vec![0; file.len().map_err(failed)? as usize];
         file.read_at(&mut bytes, 0).map_err(failed)?;
         let manifest = Self::decode(&bytes, store)
-            .ok_or_else(|| corrupt("both copies in the manifest are damaged"))?;
+            .ok_or_else(|| corrupt(format!("both copies in the file {name:?} are damaged")))?;
         Ok(Some(manifest))
     }
 
@@ -157,6 +159,17 @@ impl Manifest {
         // The names of the tables and logs that it speaks of must not be lost where its own is kept.
         disk.sync_dir().map_err(unknown)?;
         disk.rename(NEW_NAME, NAME).map_err(clean)?;
-        disk.sync_dir().map_err(unknown)
+        disk.sync_dir().map_err(unknown)?;
+        self.keep_copy(disk, store);
+        Ok(())
+    }
+
+    /// Writes the copy. It is for bad days: failing is no failure, and one that is old says so by the
+    /// tables and logs that it misses.
+    fn keep_copy(&self, disk: &dyn Disk, store: u64) {
+        let _ = disk.remove(COPY_NAME);
+        if let Ok(file) = disk.create(COPY_NAME) {
+            let _ = file.write_at(&self.encode(store), 0);
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! level below, tables are in order and do not overlap, and every one is older than those above.
 
 mod compact;
-mod manifest;
+pub(crate) mod manifest;
 
 use crate::merge::{Merge, Source};
 use crate::table::{Table, TableCursor};

@@ -42,28 +42,36 @@ pub(crate) fn find(disk: &dyn Disk, first: u64) -> Result<Vec<Found>> {
 }
 
 /// Hands every commit after version `folded` to `apply`, cuts what was torn, and removes logs that
-/// lie wholly behind the end.
+/// lie wholly behind the end. With `notes`, damage is the end too, and is noted there.
 pub(crate) fn replay(
     disk: &dyn Disk,
     logs: &[Found],
     folded: Version,
     apply: &mut dyn FnMut(Version, &[u8]) -> Option<()>,
+    mut notes: Option<&mut Vec<String>>,
 ) -> Result<End> {
     let mut next: Option<Version> = None;
     let mut ended: Option<(usize, u64)> = None;
     let mut claims = Claims::default();
     for (index, log) in logs.iter().enumerate() {
-        let bytes = read_whole(log)?;
+        let bytes = match (read_whole(log), &mut notes) {
+            (Err(error), Some(notes)) => {
+                notes.push(format!("{error}: it counts as empty"));
+                Vec::new()
+            }
+            (read, _) => read?,
+        };
         let mut offset = 0;
         while ended.is_none() {
             match record::read(&bytes[offset..], log.number) {
                 At::Record { header, payload, len } if follows(next, folded, header) => {
                     claims.note(header);
                     if header.version > folded && apply(header.version, payload).is_none() {
-                        return Err(corrupt(format!(
-                            "{} at byte {offset}: a commit that cannot be read",
-                            log.name
-                        )));
+                        let damage =
+                            format!("{} at byte {offset}: a commit that cannot be read", log.name);
+                        note(&mut notes, damage)?;
+                        ended = Some((index, offset as u64));
+                        break;
                     }
                     next = Some(header.version + 1);
                     offset += len;
@@ -71,10 +79,8 @@ pub(crate) fn replay(
                     offset = offset.min(bytes.len());
                 }
                 At::Flipped => {
-                    return Err(corrupt(format!(
-                        "{} at byte {offset}: a bit is flipped",
-                        log.name
-                    )));
+                    note(&mut notes, format!("{} at byte {offset}: a bit is flipped", log.name))?;
+                    ended = Some((index, offset as u64));
                 }
                 At::Record { .. } | At::Nothing => {
                     // The end of one log is where the next begins, or the end of all.
@@ -89,19 +95,28 @@ pub(crate) fn replay(
     }
     let version = next.map_or(folded, |next| next - 1).max(folded);
     if claims.synced > version {
-        return Err(corrupt(format!(
-            "the log ends at version {version}, but version {} was synced{}",
-            claims.synced,
-            ended.map_or(String::new(), |(index, offset)| format!(
-                ": {} is damaged at byte {offset}",
-                logs[index].name
-            ))
-        )));
+        let place = ended.map_or(String::new(), |(index, offset)| {
+            format!(": {} is damaged at byte {offset}", logs[index].name)
+        });
+        let synced = claims.synced;
+        let damage = format!("the log ends at version {version}, but version {synced} was synced");
+        note(&mut notes, damage + &place)?;
     }
     if let Some((index, offset)) = ended {
         cut(disk, logs, index, offset)?;
     }
     Ok(End { version })
+}
+
+/// Damage is an error, unless what is left is wanted.
+fn note(notes: &mut Option<&mut Vec<String>>, damage: String) -> Result<()> {
+    match notes {
+        Some(notes) => {
+            notes.push(format!("{damage}: what was written from there on is left out"));
+            Ok(())
+        }
+        None => Err(corrupt(damage)),
+    }
 }
 
 fn follows(next: Option<Version>, folded: Version, header: Header) -> bool {
@@ -116,7 +131,7 @@ fn follows(next: Option<Version>, folded: Version, header: Header) -> bool {
 /// an opening that wrote nothing, or lost what was torn.
 fn continues(logs: &[Found], index: usize, next: Option<Version>, folded: Version) -> Result<bool> {
     for log in &logs[index + 1..] {
-        let bytes = read_whole(log)?;
+        let Ok(bytes) = read_whole(log) else { continue };
         match record::read(&bytes, log.number) {
             At::Record { header, .. } => return Ok(follows(next, folded, header)),
             // It will be met, and named, as the start of that log.

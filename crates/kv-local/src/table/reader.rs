@@ -197,6 +197,11 @@ impl Table {
         Self::with_file(info, file, store, memory)
     }
 
+    /// Why nothing of it can be read, if so.
+    pub(crate) fn lost(&self) -> Option<String> {
+        self.file.as_ref().err().map(|why| format!("{why}: what it held cannot be read"))
+    }
+
     pub(crate) fn name(&self) -> String {
         name_of(self.info.id)
     }

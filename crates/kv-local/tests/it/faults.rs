@@ -141,7 +141,9 @@ fn a_failed_sync_is_never_forgotten() {
 fn commit(local: &Local, ops: Vec<Op>, frees: bool) -> kv::Result<u64> {
     let snapshot = block_on(local.snapshot())?;
     let durability = Durability::Process;
-    block_on(local.commit(snapshot, Commit { reads: vec![], writes: vec![], ops, durability, frees }))
+    block_on(
+        local.commit(snapshot, Commit { reads: vec![], writes: vec![], ops, durability, frees }),
+    )
 }
 
 fn key(number: u32) -> Key {
@@ -175,7 +177,7 @@ fn a_full_disk_can_be_emptied_again() {
         }
         assert!(scan(&local).unwrap().is_empty(), "{context}");
         let mut again = 0;
-        while again < written * 3 / 4 {
+        while again < written / 2 {
             commit(&local, vec![Op::Put(key(again), value(again + 1))], false)
                 .unwrap_or_else(|error| panic!("{context}: {again} of {written}: {error:?}"));
             again += 1;

@@ -6,6 +6,7 @@ use base::Disk;
 use base::disk::Cut;
 use base::{Random, SeededRandom, SimDisk, block_on};
 use kv::{Engine, ErrorKind};
+use kv_local::Local;
 
 /// A store with several tables and a log, closed or killed.
 fn store(closed: bool) -> (SimDisk, State) {
@@ -64,8 +65,10 @@ fn check(disk: &SimDisk, state: &State, context: &str) -> bool {
 
 fn files(disk: &SimDisk) -> Vec<String> {
     let names = disk.list().unwrap();
-    // What is in the reserve means nothing.
-    let means = |name: &String| name != "reserve" && !disk.peek(name).unwrap().is_empty();
+    // What is in the reserve means nothing, and copies are read when all else is lost.
+    let means = |name: &String| {
+        name != "reserve" && !name.ends_with(".copy") && !disk.peek(name).unwrap().is_empty()
+    };
     names.into_iter().filter(means).collect()
 }
 
@@ -148,4 +151,66 @@ fn a_damaged_table_hides_only_what_it_held() {
         hidden += errors.len();
     }
     assert!(hidden > 0, "damage must be noticed");
+}
+
+/// What is left of a store with one damaged file can be read, and nothing is written.
+#[test]
+fn what_is_left_can_be_recovered() {
+    let (disk, state) = store(true);
+    for name in files(&disk).into_iter().filter(|name| name != "lock") {
+        let bytes = disk.peek(&name).unwrap();
+        let mut flipped = bytes.clone();
+        flipped[bytes.len() / 3] ^= 4;
+        let mut zeroed = bytes.clone();
+        zeroed[bytes.len() / 4..].fill(0);
+        let cut = bytes[..bytes.len() / 2].to_vec();
+        for (what, damaged) in [
+            ("flipped", Some(flipped)),
+            ("zeroed", Some(zeroed)),
+            ("cut", Some(cut)),
+            ("lost", None),
+        ] {
+            let context = format!("{name} {what}");
+            let copy = disk.reboot(Cut::Kept, 0);
+            match damaged {
+                Some(damaged) => copy.poke(&name, damaged),
+                None => copy.lose(&name),
+            }
+            let before: Vec<_> =
+                copy.list().unwrap().into_iter().map(|name| (copy.peek(&name), name)).collect();
+            let (local, notes) = Local::recover(
+                std::sync::Arc::new(copy.clone()),
+                &SeededRandom::new(1),
+                crate::life::small(),
+            )
+            .unwrap_or_else(|error| panic!("{context}: {error:?}"));
+            let snapshot = block_on(local.snapshot()).unwrap();
+            let (mut right, mut old) = (0, 0);
+            for (key, value) in &state {
+                match block_on(snapshot.get(key)) {
+                    Ok(found) if found.as_deref() == Some(&value[..]) => right += 1,
+                    // Only what was written last may be missing, and then that is said.
+                    Ok(_) => old += 1,
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Corrupt, "{context}: {error:?}");
+                        assert!(error.to_string().contains(&name), "{context}: {error}");
+                    }
+                }
+            }
+            assert!(right > 0, "{context}: nothing is left");
+            assert!(
+                old == 0 || name.starts_with("log"),
+                "{context}: {old} are not what was written"
+            );
+            let silent =
+                old > 0 && !notes.iter().any(|note| note.contains(&name) || note.contains("log"));
+            assert!(!silent, "{context}: {notes:?}");
+            drop(snapshot);
+            drop(local);
+            let after: Vec<_> =
+                copy.list().unwrap().into_iter().map(|name| (copy.peek(&name), name)).collect();
+            assert!(before == after, "{context}: something was written");
+            assert_eq!(copy.operations(), 0, "{context}: something was written");
+        }
+    }
 }

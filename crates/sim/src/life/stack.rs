@@ -1,0 +1,425 @@
+//! The whole stack: a session of the core, on an engine, on a simulated disk.
+
+use super::picture::Picture;
+use super::script::{HELD, Step};
+use base::{Random, Scheduler, SeededRandom, SimClock, SimDisk};
+use fs::{
+    Atime, Caller, Check, Fallocate, FormatOptions, Handle, Ino, Kind, NoProgress, OpenFlags, ROOT,
+    RenameFlags, Session, SessionOptions, SetAttr, Volume, World, XattrMode,
+};
+use kv::mem::Mem;
+use kv::sim::{Faults, Sim};
+use kv::{Capabilities, Engine, Retry, Store};
+use kv_local::{Local, Options};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+const VOLUME: &str = "life";
+/// Layers so small that a life folds and merges many times.
+const MEMORY_BYTES: usize = 400_000;
+const LEVEL_SCALE: u64 = 1 << 14;
+/// So small that a large write takes several transactions.
+const TXN_BYTES: usize = 200_000;
+const VALUE_BYTES: usize = 10_000;
+/// Rounds of background work after which there should be none left.
+const ROUNDS_MAX: usize = 1_000;
+
+/// A mounted volume.
+#[derive(Debug)]
+pub struct Stack {
+    disk: Option<SimDisk>,
+    local: Option<Local>,
+    seed: u64,
+    clock: SimClock,
+    session: Session,
+    held: [Option<Handle>; HELD],
+}
+
+fn io(words: impl Into<String>) -> fs::Error {
+    fs::Error::new(Kind::Io, words.into())
+}
+
+/// Runs a future to its end, moving the clock when it waits.
+fn run<T: Send + 'static>(
+    clock: &SimClock,
+    future: impl Future<Output = fs::Result<T>> + Send + 'static,
+) -> fs::Result<T> {
+    let done = Arc::new(Mutex::new(None));
+    let into = Arc::clone(&done);
+    let mut scheduler = Scheduler::new(1, clock.clone());
+    scheduler.spawn(async move {
+        let outcome = future.await;
+        *into.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+    });
+    let _ = scheduler.run();
+    let outcome = done.lock().unwrap_or_else(PoisonError::into_inner).take();
+    outcome.unwrap_or_else(|| Err(io("it waits for something that never comes: a hang")))
+}
+
+/// The options of the engine under every life.
+pub fn options() -> Options {
+    Options { memory_bytes: MEMORY_BYTES, level_scale: LEVEL_SCALE }
+}
+
+fn open_local(disk: &SimDisk) -> fs::Result<Local> {
+    Ok(Local::open(Arc::new(disk.clone()), None, &SeededRandom::new(1), options())?)
+}
+
+fn world(engine: Arc<dyn Engine>, clock: &SimClock, seed: u64) -> World {
+    let bounds = engine.capabilities().clone();
+    let bounds = Capabilities { txn_bytes_max: TXN_BYTES, value_bytes_max: VALUE_BYTES, ..bounds };
+    let sim = Sim::with_bounds(engine, clock.clone(), 1, Faults::NONE, bounds);
+    let shared = Arc::new(clock.clone());
+    let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed));
+    let retry = Retry { attempts_max: 4, ..Retry::default() };
+    let store = Store::new(Arc::new(sim), shared.clone(), Arc::clone(&random)).with_retry(retry);
+    World { store, clock: shared, random }
+}
+
+fn session_options() -> SessionOptions {
+    SessionOptions { atime: Atime::Off, ..SessionOptions::default() }
+}
+
+/// Every third seed keeps parity.
+fn format_options(seed: u64) -> FormatOptions {
+    FormatOptions {
+        chunk_bytes: 1 << 20,
+        block_bytes: Some(4_096),
+        inline_bytes_max: Some(1_024),
+        codec: if seed.is_multiple_of(2) {
+            fs::blob::block::Codec::Lz4
+        } else {
+            fs::blob::block::Codec::None
+        },
+        parity_group: if seed.is_multiple_of(3) { 4 } else { 0 },
+        ..FormatOptions::default()
+    }
+}
+
+impl Stack {
+    /// A new volume on the reference engine.
+    pub fn on_memory(seed: u64) -> Result<Self, String> {
+        let clock = SimClock::new();
+        let world = world(Arc::new(Mem::new()), &clock, seed);
+        Self::begin(None, None, seed, clock, world, true).map_err(|error| error.to_string())
+    }
+
+    /// A new volume on the embedded engine.
+    pub fn format(disk: &SimDisk, seed: u64) -> fs::Result<Self> {
+        let clock = SimClock::new();
+        let local = open_local(disk)?;
+        let world = world(Arc::new(local.clone()), &clock, seed);
+        Self::begin(Some(disk.clone()), Some(local), seed, clock, world, true)
+    }
+
+    /// The volume that is on a disk, as a machine finds it.
+    pub fn open(disk: &SimDisk, seed: u64) -> fs::Result<Self> {
+        Self::open_at(disk, seed, SimClock::new())
+    }
+
+    fn open_at(disk: &SimDisk, seed: u64, clock: SimClock) -> fs::Result<Self> {
+        let local = open_local(disk)?;
+        let world = world(Arc::new(local.clone()), &clock, seed);
+        Self::begin(Some(disk.clone()), Some(local), seed, clock, world, false)
+    }
+
+    /// What is left of the volume on a disk, which is not written to, and what is said of the rest.
+    pub fn recover(disk: &SimDisk, seed: u64) -> fs::Result<(Self, Vec<String>)> {
+        let clock = SimClock::new();
+        let (local, notes) =
+            Local::recover(Arc::new(disk.clone()), &SeededRandom::new(1), options())?;
+        let world = world(Arc::new(local.clone()), &clock, seed);
+        Ok((Self::begin(Some(disk.clone()), Some(local), seed, clock, world, false)?, notes))
+    }
+
+    fn begin(
+        disk: Option<SimDisk>,
+        local: Option<Local>,
+        seed: u64,
+        clock: SimClock,
+        world: World,
+        format: bool,
+    ) -> fs::Result<Self> {
+        let session = run(&clock, async move {
+            let volume = match format {
+                true => Volume::format(&world, VOLUME, &format_options(seed)).await?,
+                false => Volume::open(&world, VOLUME).await?,
+            };
+            Session::start(&volume, session_options()).await
+        })?;
+        Ok(Self { disk, local, seed, clock, session, held: [None; HELD] })
+    }
+
+    /// What the volume on a disk looks like to a check, before anybody has mounted it.
+    pub fn check_disk(disk: &SimDisk, seed: u64) -> fs::Result<Vec<String>> {
+        let clock = SimClock::new();
+        let local = open_local(disk)?;
+        let world = world(Arc::new(local), &clock, seed);
+        run(&clock, async move { findings(&Volume::open(&world, VOLUME).await?).await })
+    }
+
+    /// What a check finds.
+    pub fn check(&self) -> fs::Result<Vec<String>> {
+        let volume = self.session.volume().clone();
+        run(&self.clock, async move { findings(&volume).await })
+    }
+
+    /// What the volume looks like.
+    pub fn picture(&self) -> Result<Picture, String> {
+        self.look().map_err(|error| format!("it cannot be looked at: {error}"))
+    }
+
+    /// The same, with the error that the core gave.
+    pub fn look(&self) -> fs::Result<Picture> {
+        let session = self.session.clone();
+        run(&self.clock, async move { Picture::take(&session).await })
+    }
+
+    /// Writes a file, syncs it, reads it back and removes it: whether the volume works.
+    pub fn probe(&self) -> fs::Result<()> {
+        let session = self.session.clone();
+        run(&self.clock, async move {
+            let caller = Caller::root();
+            let flags = OpenFlags::READ_WRITE;
+            let (_, handle) = session.create(&caller, ROOT, b".probe", 0o600, flags).await?;
+            let bytes = vec![7; 9_000];
+            let outcome = async {
+                session.write(&caller, handle, 0, &bytes).await?;
+                session.fsync(handle).await?;
+                match session.read(handle, 0, bytes.len()).await? == bytes {
+                    true => Ok(()),
+                    false => Err(io("what was written was not read")),
+                }
+            };
+            let outcome = outcome.await;
+            session.release(handle).await?;
+            session.unlink(&caller, ROOT, b".probe").await?;
+            outcome
+        })
+    }
+
+    /// Lets all background work be done.
+    pub fn settle(&self) -> fs::Result<()> {
+        let session = self.session.clone();
+        run(&self.clock, async move {
+            for _ in 0..ROUNDS_MAX {
+                if session.maintain().await?.is_quiet() {
+                    return Ok(());
+                }
+            }
+            Err(io("background work never ends"))
+        })
+    }
+
+    /// Stops the session in good order.
+    pub fn stop(&self) -> fs::Result<()> {
+        let session = self.session.clone();
+        run(&self.clock, async move { session.stop().await })
+    }
+
+    /// Does one step of a script.
+    pub fn step(&mut self, step: &Step) -> fs::Result<()> {
+        self.clock.advance(Duration::from_millis(3));
+        match step {
+            Step::Flush => match &self.local {
+                Some(local) => Ok(local.flush()?),
+                None => Ok(()),
+            },
+            Step::Restart => self.restart(),
+            Step::Hold { slot, path } => {
+                let (session, path) = (self.session.clone(), path.clone());
+                let old = self.held[*slot].take();
+                self.held[*slot] = Some(run(&self.clock, async move {
+                    if let Some(old) = old {
+                        session.release(old).await?;
+                    }
+                    let ino = find(&session, &path).await?;
+                    session.open(&Caller::root(), ino, OpenFlags::READ_WRITE).await
+                })?);
+                Ok(())
+            }
+            Step::LetGo(slot) => match self.held[*slot].take() {
+                Some(handle) => {
+                    let session = self.session.clone();
+                    run(&self.clock, async move { session.release(handle).await })
+                }
+                None => Ok(()),
+            },
+            Step::WriteHeld { slot, offset, len, fill } => match self.held[*slot] {
+                Some(handle) => {
+                    let (session, bytes) = (self.session.clone(), data(*len, *fill));
+                    let offset = *offset;
+                    run(&self.clock, async move {
+                        session.write(&Caller::root(), handle, offset, &bytes).await.map(drop)
+                    })
+                }
+                None => Ok(()),
+            },
+            step => {
+                let (session, step) = (self.session.clone(), step.clone());
+                run(&self.clock, async move { call(&session, &step).await })
+            }
+        }
+    }
+
+    fn restart(&mut self) -> fs::Result<()> {
+        self.held = [None; HELD];
+        let Some(disk) = self.disk.clone() else {
+            // The reference has nothing to close: a new session does.
+            let session = self.session.clone();
+            self.session = run(&self.clock, async move {
+                session.stop().await?;
+                Session::start(session.volume(), session_options()).await
+            })?;
+            return Ok(());
+        };
+        self.stop()?;
+        if let Some(local) = self.local.take() {
+            local.close()?;
+        }
+        *self = Self::open_at(&disk, self.seed ^ 1, self.clock.clone())?;
+        Ok(())
+    }
+}
+
+async fn findings(volume: &Volume) -> fs::Result<Vec<String>> {
+    let report = Check::new(volume).run(&NoProgress).await?;
+    let mut found: Vec<String> = report
+        .findings
+        .iter()
+        .map(|finding| format!("{}: {}", finding.kind, finding.what))
+        .collect();
+    if !report.complete {
+        found.push("the check did not come to its end".to_owned());
+    }
+    Ok(found)
+}
+
+/// Bytes that do not compress to nothing, and tell one write from another.
+fn data(len: usize, fill: u8) -> Vec<u8> {
+    (0..len).map(|at| fill.wrapping_add((at / 7) as u8).wrapping_mul(31)).collect()
+}
+
+async fn find(session: &Session, path: &str) -> fs::Result<Ino> {
+    let mut ino = ROOT;
+    for name in path.split('/').filter(|name| !name.is_empty()) {
+        ino = session.lookup(&Caller::root(), ino, name.as_bytes()).await?.ino;
+    }
+    Ok(ino)
+}
+
+async fn parent<'a>(session: &Session, path: &'a str) -> fs::Result<(Ino, &'a [u8])> {
+    let (place, name) = path.rsplit_once('/').unwrap_or(("", path));
+    Ok((find(session, place).await?, name.as_bytes()))
+}
+
+async fn call(session: &Session, step: &Step) -> fs::Result<()> {
+    let caller = &Caller::root();
+    match step {
+        Step::Mkdir(path) => {
+            let (dir, name) = parent(session, path).await?;
+            session.mkdir(caller, dir, name, 0o755).await.map(drop)
+        }
+        Step::Rmdir(path) => {
+            let (dir, name) = parent(session, path).await?;
+            session.rmdir(caller, dir, name).await
+        }
+        Step::Create(path) => {
+            let (dir, name) = parent(session, path).await?;
+            let flags = OpenFlags { exclusive: true, ..OpenFlags::READ_WRITE };
+            let (_, handle) = session.create(caller, dir, name, 0o644, flags).await?;
+            session.release(handle).await
+        }
+        Step::Write { path, offset, len, fill } => {
+            with_file(session, path, OpenFlags::READ_WRITE, async |handle| {
+                session.write(caller, handle, *offset, &data(*len, *fill)).await.map(drop)
+            })
+            .await
+        }
+        Step::Append { path, len, fill } => {
+            let flags = OpenFlags { append: true, ..OpenFlags::READ_WRITE };
+            with_file(session, path, flags, async |handle| {
+                session.write(caller, handle, 0, &data(*len, *fill)).await.map(drop)
+            })
+            .await
+        }
+        Step::Punch { path, offset, len } => {
+            with_file(session, path, OpenFlags::READ_WRITE, async |handle| {
+                session.fallocate(caller, handle, Fallocate::PunchHole, *offset, *len).await
+            })
+            .await
+        }
+        Step::Fsync(path) => {
+            with_file(session, path, OpenFlags::READ, async |handle| session.fsync(handle).await)
+                .await
+        }
+        Step::Truncate { path, size } => {
+            let ino = find(session, path).await?;
+            let set = SetAttr { size: Some(*size), ..SetAttr::default() };
+            session.setattr(caller, ino, &set, None).await.map(drop)
+        }
+        Step::Chmod { path, mode } => {
+            let ino = find(session, path).await?;
+            let set = SetAttr { mode: Some(*mode), ..SetAttr::default() };
+            session.setattr(caller, ino, &set, None).await.map(drop)
+        }
+        Step::Symlink { path, target } => {
+            let (dir, name) = parent(session, path).await?;
+            session.symlink(caller, dir, name, target.as_bytes()).await.map(drop)
+        }
+        Step::Link { path, to } => {
+            let ino = find(session, path).await?;
+            let (dir, name) = parent(session, to).await?;
+            session.link(caller, ino, dir, name).await.map(drop)
+        }
+        Step::Unlink(path) => {
+            let (dir, name) = parent(session, path).await?;
+            session.unlink(caller, dir, name).await
+        }
+        Step::Rename { path, to, no_replace, exchange } => {
+            let (dir, name) = parent(session, path).await?;
+            let (new_dir, new_name) = parent(session, to).await?;
+            let flags = RenameFlags {
+                no_replace: *no_replace,
+                exchange: *exchange,
+                ..RenameFlags::default()
+            };
+            session.rename(caller, dir, name, new_dir, new_name, flags).await
+        }
+        Step::SetXattr { path, name, len, fill } => {
+            let ino = find(session, path).await?;
+            let value = data(*len, *fill);
+            session.setxattr(caller, ino, name.as_bytes(), &value, XattrMode::Any).await
+        }
+        Step::RemoveXattr { path, name } => {
+            let ino = find(session, path).await?;
+            session.removexattr(caller, ino, name.as_bytes()).await
+        }
+        Step::SyncDir(path) => {
+            let ino = find(session, path).await?;
+            let handle = session.opendir(caller, ino).await?;
+            let outcome = session.fsyncdir(handle).await;
+            session.releasedir(handle).await?;
+            outcome
+        }
+        Step::Maintain => session.maintain().await.map(drop),
+        Step::Hold { .. }
+        | Step::WriteHeld { .. }
+        | Step::LetGo(_)
+        | Step::Flush
+        | Step::Restart => Ok(()),
+    }
+}
+
+async fn with_file(
+    session: &Session,
+    path: &str,
+    flags: OpenFlags,
+    body: impl AsyncFnOnce(Handle) -> fs::Result<()>,
+) -> fs::Result<()> {
+    let ino = find(session, path).await?;
+    let handle = session.open(&Caller::root(), ino, flags).await?;
+    let outcome = body(handle).await;
+    session.release(handle).await?;
+    outcome
+}

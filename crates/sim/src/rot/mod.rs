@@ -1,0 +1,228 @@
+//! Rot: a flipped bit, a zeroed page, a cut or lost file, swapped pages, in each file of a store.
+//! What is read is what was written, or an error that names the file; and what is left can be
+//! recovered without writing to the disk.
+
+use crate::life::stack::Stack;
+use crate::life::{Reference, live};
+use base::disk::{Cut, Disk};
+use base::{Random, SeededRandom, SimDisk};
+use std::io::{self, Write};
+
+/// What is tried.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// The first script.
+    pub start: u64,
+    /// How many scripts.
+    pub seeds: u64,
+    /// Steps of each.
+    pub steps: usize,
+    /// Every so many bytes a bit is flipped.
+    pub flip_every: usize,
+    /// Every so many pages a page is damaged.
+    pub page_every: usize,
+}
+
+impl Plan {
+    /// Everything.
+    pub const FULL: Plan = Plan { start: 1, seeds: 3, steps: 160, flip_every: 37, page_every: 1 };
+}
+
+const PAGE_BYTES: usize = 4_096;
+
+#[derive(Debug, Default)]
+struct Tally {
+    damages: u64,
+    harmless: u64,
+    refused: u64,
+    names_hidden: u64,
+    names: u64,
+    recovered: u64,
+    wrong: u64,
+}
+
+/// Runs the plan. True when nothing wrong was read.
+pub fn run(plan: &Plan, out: &mut dyn Write) -> io::Result<bool> {
+    let mut tally = Tally::default();
+    for seed in plan.start..plan.start.saturating_add(plan.seeds) {
+        let failed = &mut |failure: String| writeln!(out, "rot: seed {seed}: {failure}");
+        if let Err(error) = one(seed, plan, &mut tally, failed)? {
+            tally.wrong += 1;
+            writeln!(out, "rot: seed {seed} cannot be lived: {error}")?;
+        }
+    }
+    writeln!(
+        out,
+        "rot: {} damages, {} harmless, {} refused at opening, {} of {} names unreadable in the \
+         others, {} recovered, {} wrong",
+        tally.damages,
+        tally.harmless,
+        tally.refused,
+        tally.names_hidden,
+        tally.names,
+        tally.recovered,
+        tally.wrong
+    )?;
+    Ok(tally.wrong == 0)
+}
+
+fn one(
+    seed: u64,
+    plan: &Plan,
+    tally: &mut Tally,
+    failed: &mut dyn FnMut(String) -> io::Result<()>,
+) -> io::Result<Result<(), String>> {
+    let reference = match Reference::of(seed, plan.steps) {
+        Ok(reference) => reference,
+        Err(error) => return Ok(Err(error)),
+    };
+    let disk = SimDisk::new();
+    let (stack, lived) = live(&disk, seed, &reference);
+    if let Some(error) = lived.error {
+        return Ok(Err(format!("step {}: {error:?}", lived.answered)));
+    }
+    // Closed: what a killed process wrote last looks like a torn write when it is damaged.
+    let stopped = stack.as_ref().map_or(Ok(()), Stack::stop);
+    drop(stack);
+    if let Err(error) = stopped {
+        return Ok(Err(error.to_string()));
+    }
+    let right = &reference.pictures[reference.pictures.len() - 1];
+    for (name, damage, bytes) in damages(&disk, seed, plan) {
+        let copy = disk.reboot(Cut::Kept, 0);
+        match bytes {
+            Some(bytes) => copy.poke(&name, bytes),
+            None => copy.lose(&name),
+        }
+        tally.damages += 1;
+        let outcome = read(&copy, seed, &name, right, tally).and_then(|whole| {
+            if whole { Ok(()) } else { rescue(&copy, seed, &name, right, tally) }
+        });
+        if let Err(error) = outcome {
+            tally.wrong += 1;
+            failed(format!("{name} {damage}: {error}"))?;
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// All damages of a store: the file, what happens to it, and what it then holds, if it is there.
+fn damages(disk: &SimDisk, seed: u64, plan: &Plan) -> Vec<(String, String, Option<Vec<u8>>)> {
+    let random = SeededRandom::new(seed);
+    let mut all = Vec::new();
+    for name in disk.list().unwrap_or_default() {
+        let bytes = disk.peek(&name).unwrap_or_default();
+        all.push((name.clone(), "lost".to_owned(), None));
+        // Behind its end a log has room that was taken ahead.
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        for at in (0..used).step_by(plan.flip_every.max(1)) {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << random.below(8);
+            all.push((name.clone(), format!("flipped at {at}"), Some(flipped)));
+        }
+        for at in (0..used).step_by(PAGE_BYTES * plan.page_every.max(1)) {
+            let end = bytes.len().min(at + PAGE_BYTES);
+            let mut zeroed = bytes.clone();
+            zeroed[at..end].fill(0);
+            all.push((name.clone(), format!("zeroed at {at}"), Some(zeroed)));
+            all.push((name.clone(), format!("cut at {at}"), Some(bytes[..at].to_vec())));
+            let other = end;
+            let len = (end - at).min(bytes.len() - other);
+            if len > 0 {
+                let mut swapped = bytes.clone();
+                for offset in 0..len {
+                    swapped.swap(at + offset, other + offset);
+                }
+                all.push((name.clone(), format!("swapped at {at}"), Some(swapped)));
+            }
+        }
+    }
+    all
+}
+
+/// Whether words speak of a file.
+fn names_it(words: &str, name: &str) -> bool {
+    // A log that is lost shows by what is missing at its end.
+    let kind = name.split('-').next().unwrap_or(name);
+    words.contains(name) || (kind != "table" && words.contains(kind))
+}
+
+/// Mounts a damaged store and reads everything. True when nothing is missing.
+fn read(
+    disk: &SimDisk,
+    seed: u64,
+    name: &str,
+    right: &crate::life::picture::Picture,
+    tally: &mut Tally,
+) -> Result<bool, String> {
+    let stack = match Stack::open(disk, seed) {
+        Ok(stack) => stack,
+        Err(error) => {
+            tally.refused += 1;
+            return refused(&error, name).map(|()| false);
+        }
+    };
+    let picture = match stack.look() {
+        Ok(picture) => picture,
+        Err(error) => {
+            tally.refused += 1;
+            return refused(&error, name).map(|()| false);
+        }
+    };
+    let hidden = picture.wrong(right)?;
+    if let Some(error) = picture.errors().find(|error| !names_it(error, name)) {
+        return Err(format!("the file that is hit is not named: {error}"));
+    }
+    if hidden == 0 {
+        tally.harmless += 1;
+    }
+    tally.names_hidden += hidden as u64;
+    tally.names += right.0.len() as u64;
+    Ok(hidden == 0)
+}
+
+fn refused(error: &fs::Error, name: &str) -> Result<(), String> {
+    if error.kind() != fs::Kind::Corrupt {
+        return Err(format!("another error than that of damage: {error:?}"));
+    }
+    match names_it(&error.to_string(), name) {
+        true => Ok(()),
+        false => Err(format!("the file that is hit is not named: {error}")),
+    }
+}
+
+/// Recovers what is left: nothing wrong, nothing written.
+fn rescue(
+    disk: &SimDisk,
+    seed: u64,
+    name: &str,
+    right: &crate::life::picture::Picture,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    // What mounting it has written is none of the rescuer's business.
+    let disk = disk.reboot(Cut::Kept, 0);
+    let (stack, notes) = match Stack::recover(&disk, seed) {
+        Ok(opened) => opened,
+        Err(error) => return refused(&error, name),
+    };
+    let picture = match stack.look() {
+        Ok(picture) => picture,
+        Err(error) => return refused(&error, name),
+    };
+    let told = notes.iter().any(|note| names_it(note, name));
+    match picture.wrong(right) {
+        Ok(_) => {}
+        // An end of the log that is lost takes the volume back, and that is said.
+        Err(_) if told && (name.starts_with("log") || name.starts_with("manifest")) => {}
+        Err(error) => return Err(format!("recovered: {error}; {notes:?}")),
+    }
+    if !told && !picture.errors().any(|error| names_it(error, name)) {
+        return Err(format!("recovered, and nobody names the file: {notes:?}"));
+    }
+    tally.recovered += 1;
+    drop(stack);
+    match disk.operations() {
+        0 => Ok(()),
+        operations => Err(format!("recovering wrote {operations} times")),
+    }
+}
