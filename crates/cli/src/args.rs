@@ -133,6 +133,10 @@ pub struct MountArgs {
     /// Return when the mount is ready; it is served by a daemon
     #[arg(long, short)]
     pub background: bool,
+    /// Mount what is left of a damaged store, to copy it away: read-only, and nothing is written to the
+    /// store
+    #[arg(long)]
+    pub recover: bool,
     /// The volume in the store
     #[arg(long, value_name = "NAME")]
     pub volume: Option<String>,

@@ -1,8 +1,10 @@
 //! A store that this process has open: its engine, the sessions that it has in the store's volumes, and
 //! what it has mounted.
 
+use crate::config::home_of;
 use crate::error::{CliError, Failure, Result};
 use crate::store::{Found, StoreUrl};
+use base::checksum::hash64;
 use base::exec::block_on;
 use base::sync::Mutex;
 use base::{OsRandom, SystemClock, SystemDisk, SystemThreads};
@@ -10,6 +12,7 @@ use fs::{Atime, Session, SessionOptions, Volume, World};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::sync::Arc;
 
@@ -120,9 +123,13 @@ impl OpenStore {
                     };
                 }
             };
+        Ok(Opening::Opened(Self::on(engine, url, dir, is_new)))
+    }
+
+    fn on(engine: kv_local::Local, url: &StoreUrl, dir: OwnedFd, is_new: bool) -> Arc<Self> {
         let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(OsRandom::new()));
         let store = kv::Store::new(Arc::new(engine.clone()), clock.clone(), random.clone());
-        Ok(Opening::Opened(Arc::new(Self {
+        Arc::new(Self {
             url: url.clone(),
             dir,
             engine,
@@ -130,7 +137,40 @@ impl OpenStore {
             is_new,
             volumes: Mutex::default(),
             mounts: Mutex::default(),
-        })))
+        })
+    }
+
+    /// Opens what is left of a damaged store and says what is not. Nothing is written to its directory:
+    /// the daemon's log and socket go to one of their own.
+    pub fn recover(url: &StoreUrl, memory_bytes: Option<u64>) -> Result<(Arc<Self>, Vec<String>)> {
+        let home = home_of("XDG_STATE_HOME", ".local/state").ok_or_else(|| {
+            CliError::usage("there is no home directory for the log of a recovery").hint("set HOME")
+        })?;
+        let name = hash64(0, url.dir().as_os_str().as_bytes());
+        let beside = home.join(format!("seamount/recover-{name:016x}"));
+        let failed = |error| CliError::io(format!("cannot make {}", beside.display()), &error);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&beside).map_err(failed)?;
+        let dir = rustix::fs::open(
+            &beside,
+            OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(|errno| failed(errno.into()))?;
+        let mut options = kv_local::Options::default();
+        if let Some(bytes) = memory_bytes {
+            options.memory_bytes = usize::try_from(bytes).unwrap_or(options.memory_bytes);
+        }
+        let (engine, notes) =
+            kv_local::Local::recover_dir(url.dir(), options).map_err(|error| {
+                let in_use = error.kind() == kv::ErrorKind::Unavailable;
+                let error = CliError::from(error).about(url.dir().display());
+                if in_use {
+                    error.hint("unmount it first, or end the process that uses it")
+                } else {
+                    error
+                }
+            })?;
+        Ok((Self::on(engine, url, dir, false), notes))
     }
 
     /// Where it is.

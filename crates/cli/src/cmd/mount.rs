@@ -19,6 +19,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a daemon that starts or ends is waited for.
@@ -90,13 +91,14 @@ impl Plan {
                 fs::Atime::Off => "off",
             }
             .to_owned(),
-            read_only: settings.read_only.unwrap_or(false),
+            read_only: args.recover || settings.read_only.unwrap_or(false),
             allow_other: settings.allow_other,
             suid: settings.suid,
             dev: settings.dev,
             exec: settings.exec,
             threads: settings.threads.unwrap_or(0),
-            supervised: settings.supervise.unwrap_or(args.background),
+            // Who takes over opens the store as it should be.
+            supervised: !args.recover && settings.supervise.unwrap_or(args.background),
             attr_ttl_ms: millis(settings.attr_ttl),
             entry_ttl_ms: millis(settings.entry_ttl),
             negative_ttl_ms: millis(settings.negative_ttl),
@@ -108,6 +110,10 @@ impl Plan {
 
     fn carry_out(&self, args: &MountArgs, context: &Context, child: bool) -> Result<()> {
         let store = &self.target.store;
+        if args.recover {
+            let opened = self.recover(context, child)?;
+            return self.serve(opened, args, context, child);
+        }
         let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(reply) = self.join(store)? {
@@ -117,24 +123,45 @@ impl Plan {
                 return print(&reply, args, context, true);
             }
             match OpenStore::open(store, context.settings.memory, true)? {
-                Opening::Opened(opened) => {
-                    let log = opened.dir().try_clone();
-                    let log = log.map_err(|error| CliError::io("cannot open the store", &error))?;
-                    let served = take_over::served(store, &context.settings);
-                    return Daemon::run(opened, &served, &self.request, |reply| {
-                        if !child {
-                            return print(reply, args, context, false);
-                        }
-                        background::say_ready(reply)?;
-                        background::leave_terminal(&log, context.settings.log_file.as_deref())
-                    });
-                }
+                Opening::Opened(opened) => return self.serve(opened, args, context, child),
                 Opening::InUse(error) if Instant::now() > deadline => {
                     return Err(error.hint("end that process, or wait until it is done"));
                 }
                 Opening::InUse(_) => std::thread::sleep(PAUSE),
             }
         }
+    }
+
+    /// Serves the mount until it ends.
+    fn serve(
+        &self,
+        opened: Arc<OpenStore>,
+        args: &MountArgs,
+        context: &Context,
+        child: bool,
+    ) -> Result<()> {
+        let log = opened.dir().try_clone();
+        let log = log.map_err(|error| CliError::io("cannot open the store", &error))?;
+        let served = take_over::served(&self.target.store, &context.settings);
+        Daemon::run(opened, &served, &self.request, |reply| {
+            if !child {
+                return print(reply, args, context, false);
+            }
+            background::say_ready(reply)?;
+            background::leave_terminal(&log, context.settings.log_file.as_deref())
+        })
+    }
+
+    /// Opens what is left of the store, and says what is not.
+    fn recover(&self, context: &Context, child: bool) -> Result<Arc<OpenStore>> {
+        let (opened, notes) = OpenStore::recover(&self.target.store, context.settings.memory)?;
+        for note in &notes {
+            tracing::warn!(store = %self.target.store, "{note}");
+            if !child {
+                context.output.note(note);
+            }
+        }
+        Ok(opened)
     }
 
     /// Has a daemon that serves the store already mount this volume too.

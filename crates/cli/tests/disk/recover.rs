@@ -1,0 +1,125 @@
+//! `mount --recover`: what is left of a damaged store can be read, and the store is not touched.
+
+use crate::bytes_of;
+use crate::ground::{Ground, wait};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const FILES: u64 = 120;
+
+fn len_of(number: u64) -> usize {
+    [100, 5_000, 70_000, 300_000][(number % 4) as usize]
+}
+
+/// A closed store with some tables, in `store`.
+fn make(ground: &Ground, store: &Path, place: &Path) {
+    fs::create_dir_all(place).unwrap();
+    let words = ["mount", "--background", "--memory", "16M"].map(OsStr::new);
+    let words: Vec<&OsStr> =
+        words.into_iter().chain([store.as_os_str(), place.as_os_str()]).collect();
+    let ended = ground.seamount(&words);
+    assert!(ended.success(), "{ended}");
+    for number in 0..FILES {
+        fs::write(place.join(format!("file-{number}")), bytes_of(number, len_of(number))).unwrap();
+    }
+    ground.unmount_at(place);
+    wait("the daemon ends", || !store.join("control").exists());
+    let _ = fs::remove_file(store.join("daemon.log"));
+}
+
+fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| (path.clone(), fs::read(&path).unwrap()))
+        .collect()
+}
+
+/// Mounts what is left, and counts the files that can be read. None may be wrong.
+fn readable(ground: &Ground, store: &Path, place: &Path, context: &str) -> u64 {
+    let before = contents(store);
+    let words = ["mount", "--recover", "--background"].map(OsStr::new);
+    let words: Vec<&OsStr> =
+        words.into_iter().chain([store.as_os_str(), place.as_os_str()]).collect();
+    let ended = ground.seamount(&words);
+    assert!(ended.success(), "{context}: {ended}");
+    let mut right = 0;
+    for number in 0..FILES {
+        match fs::read(place.join(format!("file-{number}"))) {
+            Ok(found) => {
+                assert!(found == bytes_of(number, len_of(number)), "{context}: file {number}");
+                right += 1;
+            }
+            Err(error) => assert_eq!(error.raw_os_error(), Some(5), "{context}: {error}"),
+        }
+    }
+    let error = fs::write(place.join("new"), "x").unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(30), "{context}: {error}");
+    let error = fs::remove_file(place.join("file-0")).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(30), "{context}: {error}");
+    ground.unmount_at(place);
+    wait("the daemon ends", || {
+        ground.daemons().iter().all(|pid| {
+            let words =
+                fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+            !String::from_utf8_lossy(&words).contains("--recover")
+        })
+    });
+    assert!(before == contents(store), "{context}: the store was changed");
+    right
+}
+
+#[test]
+fn what_is_left_of_a_damaged_store_is_mounted_read_only() {
+    let Some(ground) = Ground::new("recover") else { return };
+    if ground.is_native() {
+        return;
+    }
+    let beside = ground.beside();
+    let (whole, place) = (beside.join("whole"), beside.join("mnt"));
+    make(&ground, &whole, &place);
+    assert_eq!(readable(&ground, &whole, &place, "nothing is damaged"), FILES);
+
+    let names: Vec<String> = fs::read_dir(&whole)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let table = names
+        .iter()
+        .filter(|name| name.starts_with("table"))
+        .max_by_key(|name| fs::metadata(whole.join(name)).unwrap().len());
+    let table = table.expect("a store with a table").clone();
+    for name in ["format", "manifest", &table] {
+        for kind in ["lost", "damaged"] {
+            let context = format!("{name} {kind}");
+            let store = beside.join("damaged");
+            fs::create_dir(&store).unwrap();
+            for name in &names {
+                fs::copy(whole.join(name), store.join(name)).unwrap();
+            }
+            let path = store.join(name);
+            match kind {
+                "lost" => fs::remove_file(&path).unwrap(),
+                _ => {
+                    let mut bytes = fs::read(&path).unwrap();
+                    let (start, end) = (bytes.len() / 8, bytes.len() / 4);
+                    bytes[start..end].fill(0xee);
+                    if name != table {
+                        bytes.fill(0xee);
+                    }
+                    fs::write(&path, bytes).unwrap();
+                }
+            }
+            let right = readable(&ground, &store, &place, &context);
+            if name == table {
+                assert!(right < FILES, "{context}: nobody noticed");
+                assert!(kind == "lost" || right > 0, "{context}: nothing is left");
+            } else {
+                assert_eq!(right, FILES, "{context}: its copy says it all");
+            }
+            fs::remove_dir_all(&store).unwrap();
+        }
+    }
+}
