@@ -8,6 +8,8 @@ usage: sim <scenario> [--seeds N] [--start N]    run N seeds (1000), the first o
        sim outlive [--rounds N] [--seed N]       the same where another daemon takes over each time
        sim soak [--minutes N] [--seconds N] [--seed N]
                                                  mixed load on a real mount for so long (10 minutes)
+       sim load [--files N] [--open N] [--writers N]
+                                                 so many files, open files, writers on real mounts
        sim help
 
 scenarios:
@@ -53,6 +55,15 @@ pub enum Command {
         /// What decides the calls; one that nobody knows when absent.
         seed: Option<u64>,
     },
+    /// Much at once on real mounts; those that have a number.
+    Load {
+        /// Files.
+        files: Option<u64>,
+        /// Open files.
+        open: Option<u64>,
+        /// Writers.
+        writers: Option<u64>,
+    },
     /// Run many seeds.
     Many {
         /// Of which scenario.
@@ -87,6 +98,12 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
                 }
             };
             return Ok(Command::Soak { seconds, seed });
+        }
+        Some(word) if word == "load" => {
+            return match numbers(args, ["--files", "--open", "--writers"])? {
+                [None, None, None] => Err("of what: --files, --open or --writers?".to_owned()),
+                [files, open, writers] => Ok(Command::Load { files, open, writers }),
+            };
         }
         Some(word) => word,
     };
@@ -157,6 +174,12 @@ mod tests {
         assert_eq!(parsed("kv --start 9 --seeds 7"), many(9, 7));
         let scenario = "kv".to_owned();
         assert_eq!(parsed("kv --seed 3"), Ok(Command::One { scenario, seed: 3 }));
+        let crash = Command::Crash { rounds: 7, seed: None };
+        assert_eq!(parsed("crash --rounds 7"), Ok(crash));
+        let soak = Command::Soak { seconds: 90, seed: Some(3) };
+        assert_eq!(parsed("soak --minutes 1 --seconds 30 --seed 3"), Ok(soak));
+        let load = Command::Load { files: None, open: Some(5), writers: None };
+        assert_eq!(parsed("load --open 5"), Ok(load));
         for line in ["help", "--help", "-h", "kv --help"] {
             assert_eq!(parsed(line), Ok(Command::Help));
         }
@@ -173,6 +196,9 @@ mod tests {
             ("kv --seeds 1 --seeds 2", "twice"),
             ("kv --sedes 1", "no option --sedes"),
             ("kv 7", "no option 7"),
+            ("crash --seeds 7", "no option --seeds"),
+            ("soak --minutes", "needs a number"),
+            ("load", "of what"),
             ("kv --seed 1 --seeds 2", "no other option"),
             ("kv --start 18446744073709551615 --seeds 2", "over the last"),
         ] {

@@ -7,7 +7,7 @@
 //! * [`life`]: a scripted life of a volume on a simulated disk. [`cuts`], [`faults`], [`rot`]: the same
 //!   with power cut, the disk failing and files damaged, everywhere.
 //! * [`scenario`]: what a seed does, one module for each part of Seamount.
-//! * [`crash`], [`soak`]: rounds on real mounts, where a seed decides what is tried and not what happens; [`real`]:
+//! * [`crash`], [`soak`], [`load`]: rounds on real mounts, where a seed decides what is tried and not what happens; [`real`]:
 //!   what they share.
 //!
 //! To add a scenario: a module in [`scenario`] with a function from a seed to a [`seeds::Trial`], and
@@ -18,6 +18,7 @@ pub mod crash;
 pub mod cuts;
 pub mod faults;
 pub mod life;
+pub mod load;
 #[allow(clippy::disallowed_methods, reason = "a real mount has real time and real threads")]
 pub mod real;
 pub mod rot;

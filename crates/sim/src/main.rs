@@ -4,7 +4,7 @@
 use base::{OsRandom, Random};
 use sim::args::{self, Command};
 use sim::real::{self, Role};
-use sim::{crash, cuts, faults, rot, scenario, seeds, soak};
+use sim::{crash, cuts, faults, load, rot, scenario, seeds, soak};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -78,6 +78,10 @@ fn chosen(command: Command) -> Result<Run, String> {
         Command::Many { scenario, start, seeds } if is_trial_of_disk(&scenario) => {
             let full = if seeds == args::SEEDS_DEFAULT { 0 } else { seeds };
             Box::new(move |out| tried(&scenario, start, full, out))
+        }
+        Command::Load { files, open, writers } => {
+            let options = load::Options { files, open, writers, dir: std::env::temp_dir() };
+            Box::new(move |out| load::run(&options, out))
         }
         Command::One { scenario, seed } => {
             let scenario = scenario::find(&scenario)?;

@@ -53,3 +53,14 @@ fn mixed_load_loses_nothing_and_leaks_nothing() {
     let Some(text) = sim("sim soak", &["soak", "--seconds", "10"]) else { return };
     assert!(text.contains("nothing lost") && text.contains("nothing leaked"), "{text}");
 }
+
+#[test]
+fn much_at_once_stays_in_the_bound_of_memory() {
+    let words = ["load", "--files", "5000", "--open", "2000", "--writers", "64"];
+    let Some(text) = sim("sim load", &words) else { return };
+    assert_eq!(
+        text.lines().filter(|line| line.contains("bound of 300 MiB held")).count(),
+        3,
+        "{text}"
+    );
+}
