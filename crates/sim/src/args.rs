@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(parsed("kv --start 9 --seeds 7"), many(9, 7));
         let scenario = "kv".to_owned();
         assert_eq!(parsed("kv --seed 3"), Ok(Command::One { scenario, seed: 3 }));
-        let crash = Command::Crash { rounds: 7, seed: None };
+        let crash = Command::Crash { rounds: 7, seed: None, supervised: false };
         assert_eq!(parsed("crash --rounds 7"), Ok(crash));
         let soak = Command::Soak { seconds: 90, seed: Some(3) };
         assert_eq!(parsed("soak --minutes 1 --seconds 30 --seed 3"), Ok(soak));
