@@ -85,8 +85,10 @@ pub enum Verb {
     Summary(FilesArgs),
     /// Show and change a volume's options
     Config(ConfigArgs),
-    /// Check a volume; changes nothing
-    Fsck(TargetArgs),
+    /// Check a volume, and repair it if asked to
+    Fsck(FsckArgs),
+    /// Read and verify every byte of a volume, which may be mounted
+    Scrub(ScrubArgs),
     /// Collect garbage now instead of in the background
     Gc(TargetArgs),
     /// Write a whole volume to a file or to standard output
@@ -314,6 +316,56 @@ pub struct TargetArgs {
     /// The volume in the store
     #[arg(long, value_name = "NAME")]
     pub volume: Option<String>,
+}
+
+/// `seamount fsck`
+#[derive(Debug, Clone, Args)]
+pub struct FsckArgs {
+    /// What to check.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Mend what is found; what has lost its name goes to lost+found. The volume must not be mounted
+    #[arg(long)]
+    pub repair: bool,
+    /// Only say what --repair would do first
+    #[arg(long, conflicts_with = "yes")]
+    pub dry_run: bool,
+    /// Repair without asking
+    #[arg(long, requires = "repair")]
+    pub yes: bool,
+    /// How many threads check; as many as the machine has when absent
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
+}
+
+/// `seamount scrub`
+#[derive(Debug, Clone, Args)]
+pub struct ScrubArgs {
+    /// What to scrub.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Read no more than this, like 50MiB/s
+    #[arg(long, value_name = "SIZE/s", value_parser = parse_rate)]
+    pub rate: Option<u64>,
+    /// Leave it to the daemon of the mount, and return at once
+    #[arg(long)]
+    pub background: bool,
+    /// Begin anew instead of where the last one was stopped
+    #[arg(long)]
+    pub restart: bool,
+    /// Show how far it is, or what the last one found
+    #[arg(long, conflicts_with_all = ["stop", "rate", "background", "restart"])]
+    pub status: bool,
+    /// Stop it; the next one goes on from there
+    #[arg(long, conflicts_with_all = ["rate", "background", "restart"])]
+    pub stop: bool,
+}
+
+fn parse_rate(word: &str) -> Result<u64, String> {
+    match parse_size(word.strip_suffix("/s").unwrap_or(word))? {
+        0 => Err("at a rate of 0 nothing is ever read".to_owned()),
+        rate => Ok(rate),
+    }
 }
 
 /// `seamount config`

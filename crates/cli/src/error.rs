@@ -26,11 +26,13 @@ pub enum Failure {
     Unsupported,
     /// Something that the machine must have is not there.
     Unavailable,
+    /// Nothing failed: something was damaged, and all of it was repaired.
+    Repaired,
 }
 
 impl Failure {
     /// Every failure: its exit code, its name in JSON, and what it means.
-    pub const TABLE: [(Failure, u8, &'static str, &'static str); 8] = [
+    pub const TABLE: [(Failure, u8, &'static str, &'static str); 9] = [
         (Self::Failed, 1, "failed", "the command failed"),
         (Self::Usage, 2, "usage", "the command line or a setting makes no sense"),
         (Self::NotFound, 3, "not_found", "there is no such store, volume, mount or file"),
@@ -39,6 +41,7 @@ impl Failure {
         (Self::NoPermission, 6, "no_permission", "the caller may not do that"),
         (Self::Unsupported, 7, "unsupported", "not supported, or made by a newer program"),
         (Self::Unavailable, 8, "unavailable", "the machine lacks something: FUSE, a disk, room"),
+        (Self::Repaired, 9, "repaired", "fsck found something, and repaired all of it"),
     ];
 
     /// The exit code.
@@ -235,7 +238,7 @@ mod tests {
     fn every_failure_has_a_code_and_a_name_of_its_own() {
         let codes: std::collections::BTreeSet<u8> =
             Failure::TABLE.iter().map(|row| row.1).collect();
-        assert_eq!(codes.into_iter().collect::<Vec<_>>(), (1..=8).collect::<Vec<_>>());
+        assert_eq!(codes.into_iter().collect::<Vec<_>>(), (1..=9).collect::<Vec<_>>());
         for (failure, code, name, _) in Failure::TABLE {
             assert_eq!(failure.code(), code);
             assert_eq!(serde_json::to_value(failure).unwrap(), name);

@@ -119,6 +119,7 @@ fn obey(cli: &Cli, words: &[OsString]) -> Result<()> {
         Verb::Summary(args) => cmd::files::summary(args, &context),
         Verb::Config(args) => cmd::config::run(args, &context),
         Verb::Fsck(args) => cmd::fsck::fsck(args, &context),
+        Verb::Scrub(args) => cmd::scrub::run(args, &context),
         Verb::Gc(args) => cmd::fsck::gc(args, &context),
         Verb::Dump(args) => cmd::stream::dump(args, &context),
         Verb::Load(args) => cmd::stream::load(args, &context),

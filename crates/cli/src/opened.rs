@@ -15,6 +15,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 /// An open store.
 #[derive(Debug)]
@@ -28,6 +30,9 @@ pub struct OpenStore {
     pub is_new: bool,
     volumes: Mutex<BTreeMap<String, Slot>>,
     mounts: Mutex<BTreeMap<String, Mounted>>,
+    /// Threads that work beside the mounts.
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    closing: AtomicBool,
 }
 
 /// A volume that is in use.
@@ -137,6 +142,8 @@ impl OpenStore {
             is_new,
             volumes: Mutex::default(),
             mounts: Mutex::default(),
+            threads: Mutex::default(),
+            closing: AtomicBool::new(false),
         })
     }
 
@@ -261,20 +268,27 @@ impl OpenStore {
         InUse { store: Arc::clone(self), name: name.to_owned(), session }
     }
 
+    /// A volume, without a session in it: for reading it as a whole.
+    pub fn volume(&self, name: &str) -> Result<Volume> {
+        block_on(Volume::open(&self.world, name)).map_err(|error| self.about(name, error))
+    }
+
+    fn about(&self, name: &str, error: fs::Error) -> CliError {
+        let kind = error.kind();
+        let made = CliError::from(error)
+            .about(format!("volume \"{name}\" of {}", self.url.dir().display()));
+        match kind {
+            fs::Kind::NotFound => made.hint(format!(
+                "see which there are with `seamount status {}`",
+                self.url.dir().display()
+            )),
+            _ => made,
+        }
+    }
+
     fn start_session(&self, name: &str, how: SessionHow) -> Result<Session> {
-        let about = |error: fs::Error| {
-            let kind = error.kind();
-            let made = CliError::from(error)
-                .about(format!("volume \"{name}\" of {}", self.url.dir().display()));
-            match kind {
-                fs::Kind::NotFound => made.hint(format!(
-                    "see which there are with `seamount status {}`",
-                    self.url.dir().display()
-                )),
-                _ => made,
-            }
-        };
-        let volume = block_on(Volume::open(&self.world, name)).map_err(about)?;
+        let about = |error: fs::Error| self.about(name, error);
+        let volume = self.volume(name)?;
         let options = SessionOptions {
             atime: how.atime,
             survives: how.survives,
@@ -310,6 +324,20 @@ impl OpenStore {
         self.volumes.lock().remove(name);
     }
 
+    /// Runs work beside the mounts. It has to end soon when the store [is closed](Self::is_closing).
+    pub fn in_background(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+        let mut threads = self.threads.lock();
+        threads.retain(|thread| !thread.is_finished());
+        let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+        threads.push(spawned.map_err(|error| CliError::io("cannot start a thread", &error))?);
+        Ok(())
+    }
+
+    /// Whether the store is about to be closed.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
     /// What is mounted.
     pub fn mounts(&self) -> Vec<(String, Mounted)> {
         let mounts = self.mounts.lock();
@@ -335,6 +363,12 @@ impl OpenStore {
 
     /// Ends every session that is left and closes the engine: everything is synced.
     pub fn close(&self) -> Result<()> {
+        self.closing.store(true, Ordering::Release);
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            // A panic has been printed already.
+            let _ = thread.join();
+        }
         let left = std::mem::take(&mut *self.volumes.lock());
         for (name, slot) in left {
             if let Slot::Shared { session, .. } = slot {

@@ -34,6 +34,7 @@ mod repair;
 mod reply;
 mod report;
 pub mod schema;
+mod scrub;
 mod session;
 mod tx;
 pub mod types;
@@ -44,6 +45,8 @@ pub use error::{Error, Kind, Result};
 pub use progress::{NoProgress, Progress};
 pub use repair::{DEAD_SESSION, LOST_AND_FOUND, Repair, RepairReport, Repaired};
 pub use report::{Collected, DataForm, Extent, Info, LeaseInfo, SessionInfo, Summary, Walk};
+pub use schema::{ScrubFinding, ScrubRecord, ScrubState};
+pub use scrub::{SCRUB_FINDINGS_MAX, ScrubOptions};
 pub use session::{
     Asked, Atime, Maintained, Observer, OpKind, Session, SessionCounts, SessionOptions, Sharing,
 };

@@ -6,6 +6,7 @@ pub mod files;
 pub mod fsck;
 pub mod mount;
 pub mod mount_helper;
+pub mod scrub;
 pub mod shell;
 pub mod stats;
 pub mod status;

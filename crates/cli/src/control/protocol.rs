@@ -83,10 +83,23 @@ pub enum Request {
         /// The directory.
         file: FileName,
     },
-    /// Check a volume.
+    /// Check a volume, or repair it.
     Fsck {
         /// The volume.
         volume: String,
+        /// What is done about what is found.
+        #[serde(default)]
+        mode: FsckMode,
+        /// How many threads check; as many as the machine has when absent.
+        #[serde(default)]
+        threads: Option<u16>,
+    },
+    /// Scrub a volume.
+    Scrub {
+        /// The volume.
+        volume: String,
+        /// What about it.
+        action: ScrubAction,
     },
     /// Collect garbage.
     Gc {
@@ -103,6 +116,38 @@ pub enum Request {
         /// The volume.
         volume: String,
     },
+}
+
+/// What is asked of a scrub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScrubAction {
+    /// Begin, or go on.
+    Start {
+        /// Bytes that are read in a second at most.
+        rate_bytes: Option<u64>,
+        /// Begin anew.
+        restart: bool,
+        /// The daemon does it; nobody waits.
+        background: bool,
+    },
+    /// How far it is.
+    Status,
+    /// Stop it.
+    Stop,
+}
+
+/// What a check does about what it finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FsckMode {
+    /// Nothing.
+    #[default]
+    Check,
+    /// Says what a repair would do first.
+    Plan,
+    /// Repairs it.
+    Repair,
 }
 
 /// How to find a file of a volume.

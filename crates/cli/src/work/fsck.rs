@@ -2,17 +2,22 @@
 
 use super::options::about;
 use super::{Asker, Told};
+use crate::control::protocol::FsckMode;
 use crate::error::Result;
 use crate::opened::OpenStore;
 use base::exec::block_on;
+use base::{Spawn, SystemThreads};
+use fs::{Repair, RepairReport};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What a check found.
+/// What a check found, and what a repair did about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FsckReport {
     /// The volume.
     pub volume: String,
+    /// What was asked for.
+    pub mode: FsckMode,
     /// Keys that were looked at.
     pub keys: u64,
     /// Inodes.
@@ -23,9 +28,15 @@ pub struct FsckReport {
     pub blocks: u64,
     /// Bytes of data that were verified.
     pub bytes: u64,
-    /// How much is wrong.
+    /// How much was wrong.
+    pub found_total: u64,
+    /// How much was repaired, or would be.
+    pub repaired_total: u64,
+    /// What was repaired, or would be, the first of it.
+    pub repaired: Vec<FindingReport>,
+    /// How much is wrong now. After a repair it is what cannot be repaired.
     pub findings_total: u64,
-    /// What is wrong, the first of it.
+    /// What is wrong now, the first of it.
     pub findings: Vec<FindingReport>,
 }
 
@@ -55,24 +66,48 @@ pub struct GcReport {
     pub jobs_left: u64,
 }
 
-/// Checks a volume.
-pub(super) fn fsck(store: &Arc<OpenStore>, volume: &str, asker: &dyn Asker) -> Result<FsckReport> {
-    let used = store.use_volume(volume)?;
-    let check = fs::Check::new(used.session().volume());
-    let report = block_on(check.run(&Told(asker))).map_err(|error| about(store, volume, error))?;
+/// Checks a volume, which may be in use, or repairs one that is not.
+pub(super) fn fsck(
+    store: &Arc<OpenStore>,
+    volume: &str,
+    mode: FsckMode,
+    threads: Option<u16>,
+    asker: &dyn Asker,
+) -> Result<FsckReport> {
+    let threads = match threads {
+        Some(threads) => threads.into(),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let spawn: Arc<dyn Spawn> = Arc::new(SystemThreads);
+    let done = match mode {
+        FsckMode::Check => {
+            let check = fs::Check::new(&store.volume(volume)?).threads(threads, spawn);
+            let found = block_on(check.run(&Told(asker)));
+            found.map(|after| RepairReport { before: after.clone(), after, ..Default::default() })
+        }
+        FsckMode::Plan | FsckMode::Repair => store.alone(volume, "repair", || {
+            let repair = Repair::new(&store.volume(volume)?)
+                .threads(threads, spawn)
+                .dry_run(mode == FsckMode::Plan);
+            Ok(block_on(repair.run(&Told(asker))))
+        })?,
+    };
+    let done = done.map_err(|error| about(store, volume, error))?;
+    let report = |kind: &str, what| FindingReport { kind: kind.to_owned(), what };
+    let RepairReport { before, repaired, repaired_total, after } = done;
     Ok(FsckReport {
         volume: volume.to_owned(),
-        keys: report.keys,
-        inodes: report.inodes,
-        entries: report.entries,
-        blocks: report.blocks,
-        bytes: report.bytes,
-        findings_total: report.findings_total,
-        findings: report
-            .findings
-            .into_iter()
-            .map(|finding| FindingReport { kind: finding.kind.to_owned(), what: finding.what })
-            .collect(),
+        mode,
+        keys: after.keys,
+        inodes: after.inodes,
+        entries: after.entries,
+        blocks: after.blocks,
+        bytes: after.bytes,
+        found_total: before.findings_total,
+        repaired_total,
+        repaired: repaired.into_iter().map(|done| report(done.kind, done.what)).collect(),
+        findings_total: after.findings_total,
+        findings: after.findings.into_iter().map(|left| report(left.kind, left.what)).collect(),
     })
 }
 

@@ -4,12 +4,14 @@
 mod files;
 mod fsck;
 mod options;
+mod scrub;
 mod status;
 mod stream;
 
 pub use files::{InfoReport, SummaryReport};
-pub use fsck::{FsckReport, GcReport};
+pub use fsck::{FindingReport, FsckReport, GcReport};
 pub use options::{OptionsReport, format_options, parse_codec};
+pub use scrub::{ScrubFindingReport, ScrubReport};
 pub use status::{OpReport, StatsReport, StatusReport, VolumeReport};
 pub use stream::StreamReport;
 
@@ -76,7 +78,10 @@ pub fn run(store: &Arc<OpenStore>, request: &Request, asker: &dyn Asker) -> Resu
         }
         Request::Info { volume, file } => to_value(files::info(store, volume, file)?),
         Request::Summary { volume, file } => to_value(files::summary(store, volume, file, asker)?),
-        Request::Fsck { volume } => to_value(fsck::fsck(store, volume, asker)?),
+        Request::Fsck { volume, mode, threads } => {
+            to_value(fsck::fsck(store, volume, *mode, *threads, asker)?)
+        }
+        Request::Scrub { volume, action } => to_value(scrub::scrub(store, volume, *action, asker)?),
         Request::Gc { volume } => to_value(fsck::gc(store, volume, asker)?),
         Request::Dump { volume } => to_value(stream::dump(store, volume, asker)?),
         Request::Load { volume } => to_value(stream::load(store, volume, asker)?),

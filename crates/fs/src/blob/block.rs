@@ -127,6 +127,27 @@ pub fn decode(stored: &Bytes, place: &[u8], block_bytes: usize) -> Result<Bytes,
     Ok(raw)
 }
 
+/// Whether a stored form can be decoded, and to how many bytes. What is not compressed is not copied.
+pub(crate) fn verify(stored: &[u8], place: &[u8], block_bytes: usize) -> Result<usize, Damage> {
+    let plain = stored.get(1) == Some(&Codec::None.to_byte());
+    let (Some((header, payload)), true) = (stored.split_first_chunk::<OVERHEAD_BYTES>(), plain)
+    else {
+        return Ok(decode(&Bytes::copy_from_slice(stored), place, block_bytes)?.len());
+    };
+    let [version, codec, l0, l1, l2, l3, stored_sum @ ..] = *header;
+    let raw_len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    let sound = version == VERSION
+        && sum(place, &[version, codec, l0, l1, l2, l3], payload) == u64::from_le_bytes(stored_sum)
+        && raw_len <= block_bytes
+        && payload.len() == raw_len
+        && payload.last().is_some_and(|last| *last != 0);
+    match sound {
+        true => Ok(raw_len),
+        // Decoding says what is wrong.
+        false => Ok(decode(&Bytes::copy_from_slice(stored), place, block_bytes)?.len()),
+    }
+}
+
 pub(crate) fn sum(place: &[u8], fields: &[u8], payload: &[u8]) -> u64 {
     hash64(hash64(hash64(0, place), fields), payload)
 }

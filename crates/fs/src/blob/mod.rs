@@ -6,7 +6,7 @@ mod damage;
 mod inline;
 pub mod parity;
 mod read;
-mod repair;
+pub(crate) mod repair;
 mod space;
 pub(crate) mod stage;
 mod truncate;

@@ -15,7 +15,6 @@ use crate::repair::Fix;
 use crate::schema::{Bits, BlockPlace, Data, Job, MapEntry, PARITY_BLOCK, Parsed, VolumeRecord};
 use crate::tx::number;
 use crate::types::FILE_BYTES_MAX;
-use bytes::Bytes;
 use kv::Key;
 use std::sync::Arc;
 
@@ -240,8 +239,8 @@ async fn one_block(
         return Ok(());
     }
     let block_bytes = scan.volume().record().block_bytes as usize;
-    let bytes = match block::decode(&Bytes::copy_from_slice(value), key, block_bytes) {
-        Ok(bytes) => bytes,
+    let len = match block::verify(value, key, block_bytes) {
+        Ok(len) => len as u64,
         Err(damage) => {
             scan.found(BLOCK_DAMAGED, key, damage.to_string());
             lost_block(scan, BLOCK_DAMAGED, owner, place);
@@ -249,7 +248,7 @@ async fn one_block(
         }
     };
     here.groups.member(block, place.generation, value);
-    let end = start_of(scan.volume().record(), place).saturating_add(bytes.len() as u64);
+    let end = start_of(scan.volume().record(), place).saturating_add(len);
     let trimmed = owner.trim_from.is_some_and(|from| place.chunk >= from);
     if !trimmed && owner.size.is_some_and(|size| end > size) {
         let size = owner.size.unwrap_or_default();

@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::repair::Fix;
 use crate::schema::Parsed;
 use crate::types::FileType;
-use bytes::Bytes;
 use kv::Key;
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ pub(super) async fn inline(scan: &mut Scan<'_>, part: Part) -> Result<()> {
     let bound = scan.volume().record().block_bytes as usize;
     let mut cursor = Cursor::new(part.inline(&scan.keys));
     let mut hint = 0;
+    let ground = Arc::clone(&scan.ground);
     while cursor.fill(scan).await? {
         let Some((key, value)) = cursor.head() else { break };
         let Some(Parsed::Inline { blob }) = scan.keys.parse(key) else {
@@ -25,7 +25,6 @@ pub(super) async fn inline(scan: &mut Scan<'_>, part: Part) -> Result<()> {
             cursor.advance();
             continue;
         };
-        let ground = Arc::clone(&scan.ground);
         let owner = ground.table.owner_near(blob, hint);
         hint = owner.unwrap_or(hint);
         let row = owner.and_then(|at| ground.table.row(at));
@@ -34,10 +33,10 @@ pub(super) async fn inline(scan: &mut Scan<'_>, part: Part) -> Result<()> {
             (Some(at), Some(row)) if row.has(flag::INLINE) => {
                 ground.table.clear(at, flag::INLINE);
                 if scan.deep {
-                    match block::decode(&Bytes::copy_from_slice(value), key, bound) {
-                        Ok(bytes) if bytes.len() as u64 == row.value => {}
-                        Ok(bytes) => {
-                            let (len, said, ino) = (bytes.len(), row.value, row.ino);
+                    match block::verify(value, key, bound) {
+                        Ok(len) if len as u64 == row.value => {}
+                        Ok(len) => {
+                            let (said, ino) = (row.value, row.ino);
                             let what = format!("has {len} bytes, and inode {ino} says {said}");
                             scan.found(INLINE_LENGTH, key, what);
                             scan.mend(INLINE_LENGTH, |_| Fix::Inline(ino));
@@ -49,7 +48,7 @@ pub(super) async fn inline(scan: &mut Scan<'_>, part: Part) -> Result<()> {
             }
             _ => {
                 scan.found(INLINE_UNOWNED, key, "no inode has such bytes");
-                let whole = block::decode(&Bytes::copy_from_slice(value), key, bound).is_ok();
+                let whole = block::verify(value, key, bound).is_ok();
                 let fix = unowned(scan, key, blob, row, whole);
                 scan.mend(INLINE_UNOWNED, |_| fix);
             }

@@ -18,6 +18,9 @@ use crate::tx::inline_space;
 use crate::types::{FileType, Ino, ROOT};
 use crate::volume::FIRST_INODE;
 
+/// The next number to give out is never so high: nobody makes so many inodes.
+pub(crate) const NUMBERS_END: u64 = 1 << 62;
+
 /// An inode, while what is beside it is read.
 struct Current {
     ino: Ino,
@@ -59,7 +62,11 @@ pub(super) async fn inodes(scan: &mut Scan<'_>, part: Part) -> Result<()> {
     let mut at: Option<Current> = None;
     while cursor.fill(scan).await? {
         let Some((key, value)) = cursor.head() else { break };
-        let Some(parsed) = scan.keys.parse(key) else {
+        let quick = match scan.keys.inode_key(key) {
+            Some((ino, None)) => Some(Parsed::Inode { ino }),
+            _ => None,
+        };
+        let Some(parsed) = quick.or_else(|| scan.keys.parse(key)) else {
             scan.unknown(key);
             cursor.advance();
             continue;
@@ -105,11 +112,16 @@ pub(super) fn all(scan: &mut Scan<'_>) -> Result<()> {
         scan.found(ROOT_DIRECTORY, &key, "the root is missing");
         scan.mend(ROOT_DIRECTORY, |_| Fix::Directory { ino: ROOT, parent: Some(ROOT) });
     }
+    let next = scan.ground.next_inode;
+    if (NUMBERS_END..u64::MAX).contains(&next) {
+        let key = scan.keys.next_inode();
+        scan.found(INODE_NUMBER, &key, format!("is {next}, and nobody can have come so far"));
+    }
     let dropped = scan.ground.dropped.iter().map(|(blob, _)| *blob);
     let dropped = dropped.filter(|blob| *blob < RANDOM_FROM).max().unwrap_or(0);
     let highest = scan.found.highest.max(dropped);
-    if scan.ground.next_inode == u64::MAX || highest >= scan.ground.next_inode {
-        let kind = if scan.ground.next_inode == u64::MAX { VOLUME_RECORD } else { INODE_NUMBER };
+    if next >= NUMBERS_END || highest >= next {
+        let kind = if next == u64::MAX { VOLUME_RECORD } else { INODE_NUMBER };
         scan.mend(kind, |_| Fix::NextInode { above: highest });
     }
     blobs(scan);

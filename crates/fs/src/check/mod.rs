@@ -22,6 +22,8 @@ mod table;
 
 pub use finding::{CheckReport, FINDINGS_MAX, Finding, KINDS as FINDING_KINDS};
 
+pub(crate) use inodes::NUMBERS_END;
+
 use crate::error::Result;
 use crate::progress::Progress;
 use crate::repair::Mending;

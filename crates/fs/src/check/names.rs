@@ -7,7 +7,7 @@ use super::finding::{
     SUBDIRECTORIES,
 };
 use super::scan::{Cursor, Scan};
-use super::table::{Row, flag};
+use super::table::{Row, Table, flag};
 use crate::error::Result;
 use crate::repair::Fix;
 use crate::schema::{Entry, Family, Parsed};
@@ -31,9 +31,10 @@ pub(super) async fn entries(scan: &mut Scan<'_>, part: Part) -> Result<()> {
     // Entries of one directory follow each other, and often name inodes that do.
     let mut dir: Option<Dir> = None;
     let mut hint = 0;
+    let ground = Arc::clone(&scan.ground);
     while cursor.fill(scan).await? {
         let Some((key, value)) = cursor.head() else { break };
-        let Some(Parsed::Entry { parent, name }) = scan.keys.parse(key) else {
+        let Some((parent, name)) = scan.keys.entry_parts(key) else {
             scan.unknown(key);
             cursor.advance();
             continue;
@@ -41,7 +42,7 @@ pub(super) async fn entries(scan: &mut Scan<'_>, part: Part) -> Result<()> {
         scan.found.report.entries += 1;
         let mut here = match dir {
             Some(dir) if dir.ino == parent => dir,
-            _ => Dir { ino: parent, at: scan.ground.table.find(parent), made: false },
+            _ => Dir { ino: parent, at: ground.table.find(parent), made: false },
         };
         let mut kept = true;
         if is_impossible(&name) {
@@ -49,10 +50,13 @@ pub(super) async fn entries(scan: &mut Scan<'_>, part: Part) -> Result<()> {
             kept = false;
         }
         let entry = Entry::decode(key, value);
-        let child = entry.and_then(|entry| scan.ground.table.find_near(entry.ino, hint));
+        let child = entry.and_then(|entry| ground.table.find_near(entry.ino, hint));
         kept &= check_directory(scan, key, &mut here, child.is_some());
         match entry {
-            Some(entry) => check_child(scan, key, here, child, entry, kept || !scan.mends()),
+            Some(entry) => {
+                let kept = kept || !scan.mends();
+                check_child(scan, &ground.table, key, here, child, entry, kept);
+            }
             None => scan.damaged_and_goes(key),
         }
         hint = child.unwrap_or(hint);
@@ -102,6 +106,7 @@ fn check_directory(scan: &mut Scan<'_>, key: &[u8], dir: &mut Dir, has_child: bo
 
 fn check_child(
     scan: &mut Scan<'_>,
+    table: &Table,
     key: &[u8],
     dir: Dir,
     child: Option<usize>,
@@ -112,8 +117,6 @@ fn check_child(
         scan.useless(ENTRY_WITHOUT_INODE, key, format!("inode {} is not there", entry.ino));
         return;
     };
-    let ground = Arc::clone(&scan.ground);
-    let table = &ground.table;
     let Some(row) = table.row(at) else { return };
     if row.has(flag::DAMAGED) {
         // All that is known of it is what the entry says.

@@ -9,7 +9,7 @@ use super::scan::{Cursor, Scan};
 use crate::error::Result;
 use crate::repair::Fix;
 use crate::schema::codec::unseal;
-use crate::schema::{Counter, Family, Job, Parsed, SessionRecord, VolumeRecord};
+use crate::schema::{Counter, Family, Job, Parsed, ScrubRecord, SessionRecord, VolumeRecord};
 use kv::{Key, KeyRange};
 use std::collections::BTreeSet;
 
@@ -36,6 +36,11 @@ pub(super) async fn volume(scan: &mut Scan<'_>) -> Result<()> {
             }
             // What it should be is known when all inodes are.
             Some(Parsed::NextInode) => next_inode = scan.plain(key, value),
+            Some(Parsed::Scrub) => {
+                if ScrubRecord::decode(key, value).is_none() {
+                    scan.damaged_and_goes(key);
+                }
+            }
             _ => scan.unknown(key),
         }
         cursor.advance();

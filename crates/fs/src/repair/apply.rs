@@ -2,6 +2,7 @@
 
 use super::edit::Edit;
 use super::{Fix, bytes, inode, lost};
+use crate::check::NUMBERS_END;
 use crate::error::{Error, Result};
 use crate::schema::{Counter, Entry, Parsed};
 use crate::types::{FileType, Ino};
@@ -101,8 +102,8 @@ async fn one(edit: &mut Edit<'_>, fix: &Fix) -> Result<()> {
 async fn next_inode(edit: &mut Edit<'_>, above: u64) -> Result<()> {
     let key = edit.keys.next_inode();
     let next = match edit.number(&key).await? {
-        Some(next) => next.max(above + 1),
-        None => above + NUMBERS_SKIPPED,
+        Some(next) if next < NUMBERS_END => next.max(above + 1),
+        _ => above + NUMBERS_SKIPPED,
     };
     edit.put(&key, next.max(FIRST_INODE).to_le_bytes().to_vec()).await
 }

@@ -22,7 +22,9 @@ use crate::check::{Check, CheckReport, FINDINGS_MAX};
 use crate::error::Result;
 use crate::progress::Progress;
 use crate::volume::{Volume, silent_sessions};
+use base::Spawn;
 use kv::{Query, Read};
+use std::sync::Arc;
 
 /// Fixes that one transaction writes.
 const FIXES_AT_ONCE: usize = 16;
@@ -59,6 +61,7 @@ pub struct RepairReport {
 /// A repair of a volume.
 #[derive(Debug, Clone)]
 pub struct Repair {
+    check: Check,
     volume: Volume,
     dry: bool,
 }
@@ -69,7 +72,7 @@ impl Repair {
     /// Nobody may use the volume meanwhile. On a private store that is for the caller to see to: sessions
     /// that are found are those of the dead. On a shared one a session that shows life is an error.
     pub fn new(volume: &Volume) -> Self {
-        Self { volume: volume.clone(), dry: false }
+        Self { check: Check::new(volume), volume: volume.clone(), dry: false }
     }
 
     /// Only tells what would be done first. What that would uncover is not known.
@@ -79,11 +82,17 @@ impl Repair {
         self
     }
 
+    /// So many threads look for what is wrong. What is mended is mended by one.
+    #[must_use]
+    pub fn threads(mut self, threads: usize, spawn: Arc<dyn Spawn>) -> Self {
+        self.check = self.check.threads(threads, spawn);
+        self
+    }
+
     /// Checks, mends, and checks again. A volume in which nothing is found is not changed at all.
     /// `progress` counts the keys of each round.
     pub async fn run(&self, progress: &dyn Progress) -> Result<RepairReport> {
-        let volume = &self.volume;
-        let check = Check::new(volume);
+        let Self { check, volume, .. } = self;
         let before = check.run(progress).await?;
         let mut report = RepairReport { after: before.clone(), before, ..RepairReport::default() };
         // Of a store that cannot be read nobody knows what is missing.

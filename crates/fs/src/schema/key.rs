@@ -3,6 +3,7 @@
 use super::family::Family;
 use crate::types::Ino;
 use kv::{Key, KeyRange};
+use std::borrow::Cow;
 
 /// Under an inode: locks, leases, extended attributes, what changes without the record, and keys
 /// that are never written and only carry conflicts.
@@ -190,6 +191,10 @@ impl Keys {
 
     pub(crate) fn next_inode(&self) -> Key {
         self.family(Family::Volume).byte(b'n').key()
+    }
+
+    pub(crate) fn scrub(&self) -> Key {
+        self.family(Family::Volume).byte(b's').key()
     }
 
     pub(crate) fn counter(&self, shard: u8, counter: Counter) -> Key {
@@ -389,6 +394,7 @@ pub enum Parsed {
     Volume,
     Epoch,
     NextInode,
+    Scrub,
     Counter { counter: u8, shard: u8 },
     Inode { ino: Ino },
     Lock { ino: Ino, session: u64, owner: u64, flock: bool },
@@ -422,6 +428,7 @@ impl Keys {
                 None => Parsed::Volume,
                 Some(b'e') => Parsed::Epoch,
                 Some(b'n') => Parsed::NextInode,
+                Some(b's') => Parsed::Scrub,
                 Some(_) => return None,
             },
             Family::Counter => {
@@ -494,6 +501,7 @@ impl Keys {
             Parsed::Volume => self.volume(),
             Parsed::Epoch => self.epoch(),
             Parsed::NextInode => self.next_inode(),
+            Parsed::Scrub => self.scrub(),
             Parsed::Counter { counter, shard } => {
                 self.family(Family::Counter).byte(*counter).byte(*shard).key()
             }
@@ -533,6 +541,17 @@ impl Keys {
             [BLOCKS] => Some((ino, Some(Side::Blocks))),
             _ => None,
         }
+    }
+
+    /// The directory and the name in the key of an entry: cheaper than [`parse`](Self::parse).
+    pub(crate) fn entry_parts<'a>(&self, key: &'a [u8]) -> Option<(Ino, Cow<'a, [u8]>)> {
+        let rest = key.strip_prefix(&self.prefix)?.strip_prefix(&[Family::Entry.byte()])?;
+        let (parent, name) = rest.split_first_chunk::<8>()?;
+        let name = match name.iter().all(|&byte| byte < ESCAPE) {
+            true => Cow::Borrowed(name),
+            false => Cow::Owned(unescape(name)?),
+        };
+        (!name.is_empty()).then_some((u64::from_be_bytes(*parent), name))
     }
 
     /// Appends the name in the key of an entry: cheaper than [`parse`](Self::parse). False when there
@@ -586,6 +605,7 @@ mod tests {
             let mut found = Vec::new();
             assert!(keys.entry_name(key, &mut found));
             assert_eq!(found, *name);
+            assert_eq!(keys.entry_parts(key), Some((5, Cow::Borrowed(*name))));
             assert!(keys.entries(5).contains(key));
             assert!(!keys.entries(4).contains(key) && !keys.entries(6).contains(key));
         }
@@ -599,6 +619,7 @@ mod tests {
             Parsed::Volume,
             Parsed::Epoch,
             Parsed::NextInode,
+            Parsed::Scrub,
             Parsed::Counter { counter: b'b', shard: 3 },
             Parsed::Inode { ino: 9 },
             Parsed::Lock { ino: 9, session: 8, owner: u64::MAX, flock: true },

@@ -7,6 +7,7 @@ mod job;
 mod key;
 mod map;
 mod record;
+mod scrub;
 
 pub use family::Family;
 pub(crate) use inode::hour_of;
@@ -18,3 +19,4 @@ pub use map::{Bits, Data, MapEntry};
 pub use record::{
     Entry, FORMAT, SessionRecord, VolumeDamage, VolumeRecord, decode_locks, encode_locks,
 };
+pub use scrub::{ScrubFinding, ScrubRecord, ScrubState};

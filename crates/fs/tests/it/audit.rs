@@ -48,7 +48,7 @@ fn collect(volume: &Volume, found: &BTreeMap<Vec<u8>, Bytes>) -> Seen {
     let mut seen = Seen::default();
     for (key, value) in found {
         match volume.keys().parse(key).expect("a known key") {
-            Parsed::Volume | Parsed::Epoch | Parsed::NextInode => {}
+            Parsed::Volume | Parsed::Epoch | Parsed::NextInode | Parsed::Scrub => {}
             Parsed::Counter { counter, .. } => {
                 let sum = seen.counters.entry(counter).or_default();
                 *sum = sum.wrapping_add(number(value));

@@ -1,4 +1,4 @@
-//! Repairing a volume: everything that can be wrong is found, named and mended, and what is mended twice
+//! Repairing and scrubbing a volume: everything that can be wrong is found, named and mended, and what is mended twice
 //! is changed once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 #![allow(dead_code, reason = "what the tests of the core share is more than is used here")]
@@ -21,6 +21,7 @@ mod cut;
 mod every;
 mod lost;
 mod random;
+mod scrub;
 
 use audit::dump;
 use fs::{Check, CheckReport, NoProgress, Repair, RepairReport, Volume};

@@ -125,6 +125,7 @@ pub(super) const NAMES: &[Case] = &[
         let highest = [lab.small, lab.empty, lab.large, lab.linked, lab.tagged, lab.link];
         vec![lab.number(Parsed::NextInode, *highest.iter().max().unwrap())]
     }),
+    (&["inode-number"], "so far", |lab| vec![lab.number(Parsed::NextInode, 1 << 63 | 300)]),
     (&["garbage-without-inode"], "7777", |_| {
         vec![(Parsed::Garbage { ino: NOBODY }, Some(b"l".to_vec()))]
     }),
