@@ -1,6 +1,10 @@
 //! What can go wrong with a simulated disk, and when.
 
 use std::io;
+use std::time::Duration;
+
+/// What one operation of a slow disk takes.
+pub const SLOW: Duration = Duration::from_secs(7);
 
 /// What becomes of changes that were not synced when power is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub enum FaultKind {
     /// Operations that change something fail as on a read-only filesystem, from this one on, until
     /// the faults are cleared.
     ReadOnly,
+    /// From this operation on each takes [`SLOW`] of the clock that the disk was given.
+    Slow,
     /// This read alone fails with an I/O error. Reads have numbers of their own.
     ReadError,
     /// Reads fail with an I/O error from this one on, until the faults are cleared.

@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
-pub use fault::{Cut, Fault, FaultKind};
+pub use fault::{Cut, Fault, FaultKind, SLOW};
 pub use overlaid::Overlaid;
 pub use sim::SimDisk;
 pub use system::SystemDisk;

@@ -1,9 +1,10 @@
 //! A disk in memory that can lose power, run full, fail and rot, at a chosen operation.
 
 use super::fault::{
-    Cut, Fault, FaultKind, Step, input_output, no_space, power_lost, read_only, stopped_short,
+    Cut, Fault, FaultKind, SLOW, Step, input_output, no_space, power_lost, read_only, stopped_short,
 };
 use super::{Disk, File, Lock, LockGuard};
+use crate::clock::SimClock;
 use crate::random::{Random, SeededRandom};
 use crate::sync::Mutex;
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ struct State {
     /// Reads so far.
     reads: u64,
     fault: Option<Fault>,
+    /// Moved by operations that take long.
+    clock: Option<SimClock>,
     /// The most bytes that all files may have.
     capacity: Option<u64>,
     /// Files that lost their names while they were open.
@@ -169,6 +172,12 @@ impl State {
             FaultKind::Error => once(true, input_output),
             FaultKind::ShortWrite => once(step == Step::Write, stopped_short),
             FaultKind::SyncError => once(step == Step::Sync, input_output),
+            FaultKind::Slow => {
+                if let Some(clock) = &self.clock {
+                    clock.advance(SLOW);
+                }
+                Ok(())
+            }
             FaultKind::Errors => Err(input_output()),
             FaultKind::ReadOnly => Err(read_only()),
             FaultKind::Full | FaultKind::ReadError | FaultKind::ReadErrors => Ok(()),
@@ -221,6 +230,11 @@ impl SimDisk {
     /// asked for so far.
     pub fn operations(&self) -> u64 {
         self.0.lock().operations
+    }
+
+    /// The clock that a slow disk moves.
+    pub fn set_clock(&self, clock: &SimClock) {
+        self.0.lock().clock = Some(clock.clone());
     }
 
     /// How many reads were asked for so far.

@@ -3,13 +3,14 @@
 use super::picture::Picture;
 use super::script::{HELD, Step};
 use base::{Random, Scheduler, SeededRandom, SimClock, SimDisk};
+use fs::schema::Parsed;
 use fs::{
     Atime, Caller, Check, Fallocate, FormatOptions, Handle, Ino, Kind, NoProgress, OpenFlags, ROOT,
     RenameFlags, Session, SessionOptions, SetAttr, Volume, World, XattrMode,
 };
 use kv::mem::Mem;
 use kv::sim::{Faults, Sim};
-use kv::{Capabilities, Engine, Retry, Store};
+use kv::{Capabilities, Durability, Engine, Key, KeyRange, Query, Read, Retry, Store};
 use kv_local::{Local, Options};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -107,6 +108,7 @@ impl Stack {
     /// A new volume on the embedded engine.
     pub fn format(disk: &SimDisk, seed: u64) -> fs::Result<Self> {
         let clock = SimClock::new();
+        disk.set_clock(&clock);
         let local = open_local(disk)?;
         let world = world(Arc::new(local.clone()), &clock, seed);
         Self::begin(Some(disk.clone()), Some(local), seed, clock, world, true)
@@ -195,6 +197,52 @@ impl Stack {
             session.release(handle).await?;
             session.unlink(&caller, ROOT, b".probe").await?;
             outcome
+        })
+    }
+
+    /// Whether blocks can be repaired.
+    pub fn has_parity(&self) -> bool {
+        self.session.volume().record().parity_group > 0
+    }
+
+    /// Blocks that were repaired so far.
+    pub fn repaired(&self) -> u64 {
+        self.session.counts().repaired_blocks
+    }
+
+    /// The keys of all blocks.
+    pub fn block_keys(&self) -> fs::Result<Vec<Key>> {
+        let volume = self.session.volume().clone();
+        run(&self.clock, async move {
+            let mut txn = volume.world().store.begin().await?;
+            let mut found = Vec::new();
+            let mut next = Some(Query::new(KeyRange::all()));
+            while let Some(query) = next {
+                let page = txn.range(&query, Read::Snapshot).await?;
+                found.extend(page.iter().filter_map(|(key, _)| {
+                    matches!(volume.keys().parse(key), Some(Parsed::Block(_)))
+                        .then(|| Key::new(key))
+                }));
+                next = if page.more { query.behind(&page) } else { None };
+            }
+            Ok(found)
+        })
+    }
+
+    /// Flips a bit of a value behind the core's back.
+    pub fn spoil(&self, key: &Key) -> fs::Result<()> {
+        let (volume, key) = (self.session.volume().clone(), key.clone());
+        run(&self.clock, async move {
+            let mut txn = volume.world().store.begin().await?;
+            if let Some(value) = txn.get(&key, Read::Snapshot).await? {
+                let mut bytes = value.to_vec();
+                let middle = bytes.len() / 2;
+                if let Some(byte) = bytes.get_mut(middle) {
+                    *byte ^= 8;
+                }
+                txn.put(&key, bytes)?;
+            }
+            Ok(txn.commit(Durability::Process).await.map(drop)?)
         })
     }
 

@@ -2,6 +2,7 @@
 //! What is read is what was written, or an error that names the file; and what is left can be
 //! recovered without writing to the disk.
 
+use crate::life::picture::Picture;
 use crate::life::stack::Stack;
 use crate::life::{Reference, live};
 use base::disk::{Cut, Disk};
@@ -29,6 +30,8 @@ impl Plan {
 }
 
 const PAGE_BYTES: usize = 4_096;
+/// Blocks of a volume that are damaged, one after the other.
+const BLOCKS_MAX: usize = 60;
 
 #[derive(Debug, Default)]
 struct Tally {
@@ -38,6 +41,8 @@ struct Tally {
     names_hidden: u64,
     names: u64,
     recovered: u64,
+    blocks: u64,
+    repaired: u64,
     wrong: u64,
 }
 
@@ -62,6 +67,11 @@ pub fn run(plan: &Plan, out: &mut dyn Write) -> io::Result<bool> {
         tally.names,
         tally.recovered,
         tally.wrong
+    )?;
+    writeln!(
+        out,
+        "rot: {} blocks damaged where there is parity, {} repaired",
+        tally.blocks, tally.repaired
     )?;
     Ok(tally.wrong == 0)
 }
@@ -88,6 +98,10 @@ fn one(
         return Ok(Err(error.to_string()));
     }
     let right = &reference.pictures[reference.pictures.len() - 1];
+    if let Err(error) = blocks(&disk, seed, right, tally) {
+        tally.wrong += 1;
+        failed(format!("a damaged block: {error}"))?;
+    }
     for (name, damage, bytes) in damages(&disk, seed, plan) {
         let copy = disk.reboot(Cut::Kept, 0);
         match bytes {
@@ -104,6 +118,27 @@ fn one(
         }
     }
     Ok(Ok(()))
+}
+
+/// Damages blocks one by one. With parity every byte is read all the same.
+fn blocks(disk: &SimDisk, seed: u64, right: &Picture, tally: &mut Tally) -> Result<(), String> {
+    let copy = disk.reboot(Cut::Kept, 0);
+    let stack = Stack::open(&copy, seed).map_err(|error| error.to_string())?;
+    let keys = stack.block_keys().map_err(|error| error.to_string())?;
+    for key in keys.iter().step_by(keys.len().div_ceil(BLOCKS_MAX).max(1)) {
+        stack.spoil(key).map_err(|error| error.to_string())?;
+        let picture = stack.picture()?;
+        if stack.has_parity() {
+            tally.blocks += 1;
+            if let Some(differs) = picture.differs(right) {
+                return Err(format!("{key:?}: {differs}"));
+            }
+        } else {
+            picture.wrong(right)?;
+        }
+    }
+    tally.repaired += stack.repaired();
+    Ok(())
 }
 
 /// All damages of a store: the file, what happens to it, and what it then holds, if it is there.
@@ -152,7 +187,7 @@ fn read(
     disk: &SimDisk,
     seed: u64,
     name: &str,
-    right: &crate::life::picture::Picture,
+    right: &Picture,
     tally: &mut Tally,
 ) -> Result<bool, String> {
     let stack = match Stack::open(disk, seed) {
@@ -196,7 +231,7 @@ fn rescue(
     disk: &SimDisk,
     seed: u64,
     name: &str,
-    right: &crate::life::picture::Picture,
+    right: &Picture,
     tally: &mut Tally,
 ) -> Result<(), String> {
     // What mounting it has written is none of the rescuer's business.

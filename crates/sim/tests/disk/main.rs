@@ -1,0 +1,32 @@
+//! Short forms of what `sim cuts`, `sim faults` and `sim rot` do at full size.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use sim::{cuts, faults, rot};
+
+/// Runs a trial, and fails with what it said.
+fn passes(run: impl FnOnce(&mut Vec<u8>) -> std::io::Result<bool>) {
+    let mut out = Vec::new();
+    let passed = run(&mut out).unwrap();
+    let said = String::from_utf8_lossy(&out);
+    println!("{said}");
+    assert!(passed, "{said}");
+}
+
+#[test]
+fn power_cut_anywhere_loses_nothing() {
+    for start in [1, 3] {
+        passes(|out| cuts::run(&cuts::Plan { start, seeds: 1, steps: 120, every: 3 }, out));
+    }
+}
+
+#[test]
+fn a_bad_disk_loses_nothing() {
+    passes(|out| faults::run(&faults::Plan { start: 3, seeds: 1, steps: 90, every: 11 }, out));
+}
+
+#[test]
+fn rot_is_noticed_or_harmless_and_the_rest_is_recovered() {
+    passes(|out| {
+        rot::run(&rot::Plan { start: 3, seeds: 1, steps: 90, flip_every: 997, page_every: 11 }, out)
+    });
+}
