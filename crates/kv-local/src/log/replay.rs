@@ -102,6 +102,15 @@ pub(crate) fn replay(
         let damage = format!("the log ends at version {version}, but version {synced} was synced");
         note(&mut notes, damage + &place)?;
     }
+    if let Some(notes) = &mut notes
+        && claims.newest > version
+    {
+        let newest = claims.newest;
+        notes.push(format!(
+            "the log has commits up to version {newest}, but what leads from {version} to them is \
+             lost: they are left out"
+        ));
+    }
     if let Some((index, offset)) = ended {
         cut(disk, logs, index, offset)?;
     }
@@ -154,11 +163,14 @@ fn read_whole(log: &Found) -> Result<Vec<u8>> {
 #[derive(Debug, Default)]
 struct Claims {
     synced: Version,
+    /// The newest version of which there is a whole record.
+    newest: Version,
 }
 
 impl Claims {
     fn note(&mut self, header: Header) {
         self.synced = self.synced.max(header.synced);
+        self.newest = self.newest.max(header.version);
     }
 }
 
