@@ -177,7 +177,7 @@ pub enum Found {
 }
 
 /// What an interrupted beginning leaves behind.
-const BEGUN: [&str; 4] = ["lock", "format.new", "manifest", "manifest.new"];
+const BEGUN: [&str; 5] = ["lock", "format.new", "manifest", "manifest.new", "manifest.copy"];
 const MAGIC: &[u8] = b"SEAMOUNT";
 
 fn inspect(dir: &Path) -> io::Result<Found> {
