@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -98,17 +98,25 @@ impl OpenStore {
             Found::Missing | Found::Empty => true,
         };
         let place = url.dir().display();
+        let failed = |error: std::io::Error| CliError::io(format!("cannot open {place}"), &error);
         if is_new {
             make_dir(url)?;
         }
-        let dir = rustix::fs::open(
-            url.dir(),
-            OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .map_err(|errno| CliError::io(format!("cannot open {place}"), &errno.into()))?;
-        let disk = SystemDisk::open(url.dir())
-            .map_err(|error| CliError::io(format!("cannot open {place}"), &error))?;
+        // Once, and not through a link: what is used is what was looked at, whatever becomes of the path.
+        let how = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(url.dir(), how, Mode::empty())
+            .map_err(|errno| failed(errno.into()))?;
+        match url.inspect_open(&dir)? {
+            Found::SomethingElse(what) => return Err(url.something_else(&what)),
+            Found::Missing | Found::Empty if !is_new => {
+                return Err(failed(std::io::ErrorKind::NotFound.into()));
+            }
+            _ => {}
+        }
+        if is_new {
+            for_its_owner(&dir).map_err(failed)?;
+        }
+        let disk = SystemDisk::within(dir.try_clone().map_err(failed)?, url.dir());
         let mut options = kv_local::Options::default();
         if let Some(bytes) = memory_bytes {
             options.memory_bytes = usize::try_from(bytes).unwrap_or(options.memory_bytes);
@@ -419,12 +427,14 @@ fn make_dir(url: &StoreUrl) -> Result<()> {
     let failed =
         |error| CliError::io(format!("cannot make the store {}", url.dir().display()), &error);
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(url.dir()).map_err(failed)?;
-    let meta = std::fs::metadata(url.dir()).map_err(failed)?;
-    let mine = meta.uid() == rustix::process::geteuid().as_raw();
-    if mine && meta.mode() & 0o077 != 0 {
-        use std::os::unix::fs::PermissionsExt;
-        let only_mine = std::fs::Permissions::from_mode(0o700);
-        std::fs::set_permissions(url.dir(), only_mine).map_err(failed)?;
+    Ok(())
+}
+
+/// Takes everybody else's rights to a directory that is ours.
+fn for_its_owner(dir: &OwnedFd) -> std::io::Result<()> {
+    let stat = rustix::fs::fstat(dir)?;
+    if stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o077 != 0 {
+        rustix::fs::fchmod(dir, Mode::RWXU)?;
     }
     Ok(())
 }
@@ -432,6 +442,7 @@ fn make_dir(url: &StoreUrl) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
 
     fn open(dir: &std::path::Path) -> Arc<OpenStore> {
         let url = StoreUrl::local(dir).unwrap();

@@ -6,6 +6,7 @@ use crate::error::{CliError, Failure, Result, nearest};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
@@ -57,6 +58,13 @@ impl StoreUrl {
     /// What is there now.
     pub fn inspect(&self) -> Result<Found> {
         inspect(&self.dir).map_err(|error| {
+            CliError::io(format!("cannot look into {}", self.dir.display()), &error)
+        })
+    }
+
+    /// What is in its directory, which is open.
+    pub fn inspect_open(&self, dir: &OwnedFd) -> Result<Found> {
+        inspect(Path::new(&format!("/proc/self/fd/{}", dir.as_raw_fd()))).map_err(|error| {
             CliError::io(format!("cannot look into {}", self.dir.display()), &error)
         })
     }

@@ -3,6 +3,7 @@
 use super::{Disk, File, Lock, LockGuard};
 use rustix::fs::{FallocateFlags, FlockOperation};
 use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,8 +11,14 @@ use std::sync::Arc;
 /// A directory of the host's filesystem. Files are made with mode 0600.
 #[derive(Debug, Clone)]
 pub struct SystemDisk {
+    /// What people call it.
+    name: PathBuf,
+    /// The way to it.
     root: PathBuf,
+    /// Its files are opened for reading alone.
     read_only: bool,
+    /// It, held open: to be synced also when no more files can be opened.
+    dir: Arc<OwnedFd>,
 }
 
 impl SystemDisk {
@@ -24,7 +31,15 @@ impl SystemDisk {
                 format!("{} is not a directory", root.display()),
             ));
         }
-        Ok(Self { root, read_only: false })
+        let dir = Arc::new(std::fs::File::open(&root)?.into());
+        Ok(Self { name: root.clone(), root, dir, read_only: false })
+    }
+
+    /// A directory that is open: it stays this one, whatever its path leads to later. `name` is what people
+    /// call it.
+    pub fn within(dir: OwnedFd, name: impl AsRef<Path>) -> Self {
+        let root = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+        Self { name: name.as_ref().to_owned(), root, dir: Arc::new(dir), read_only: false }
     }
 
     /// A directory that exists and is not to be changed: its files are opened for reading.
@@ -63,7 +78,7 @@ impl SystemDisk {
                 };
                 Err(io::Error::new(
                     io::ErrorKind::WouldBlock,
-                    format!("{} is in use by {owner}", self.root.display()),
+                    format!("{} is in use by {owner}", self.name.display()),
                 ))
             }
             Err(errno) => Err(errno.into()),
@@ -103,7 +118,7 @@ impl Disk for SystemDisk {
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        std::fs::File::open(&self.root)?.sync_all()
+        Ok(rustix::fs::fsync(&self.dir)?)
     }
 
     fn lock(&self, name: &str) -> io::Result<Lock> {
@@ -129,7 +144,7 @@ impl Disk for SystemDisk {
     }
 
     fn describe(&self) -> String {
-        self.root.display().to_string()
+        self.name.display().to_string()
     }
 }
 

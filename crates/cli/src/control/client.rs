@@ -5,7 +5,7 @@ use super::protocol::{Frame, Request, write_data, write_request};
 use crate::error::{CliError, Failure, Result};
 use crate::store::StoreUrl;
 use crate::work::Asker;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use serde_json::Value;
 use std::io::{self, BufReader};
 use std::net::Shutdown;
@@ -34,6 +34,24 @@ pub enum Asked {
     Gone,
 }
 
+/// A daemon is believed when it is root's, ours, or that of the store's owner: nobody else can have opened
+/// the store, only its socket.
+fn check_owner(stream: &UnixStream, owner: u32, store: &StoreUrl) -> Result<()> {
+    let peer = rustix::net::sockopt::socket_peercred(stream)
+        .map_err(|errno| CliError::io("cannot tell who answers", &errno.into()))?;
+    let mine = rustix::process::geteuid();
+    if peer.uid.is_root() || peer.uid == mine || peer.uid.as_raw() == owner {
+        return Ok(());
+    }
+    let words = format!(
+        "the control socket of {} is that of user {}, who does not own the store",
+        store.dir().display(),
+        peer.uid.as_raw()
+    );
+    Err(CliError::new(Failure::NoPermission, words)
+        .hint("remove the file \"control\" there, and see who may write to the directory"))
+}
+
 impl Link {
     /// Connects; `None` when no daemon listens there.
     pub fn connect(store: &StoreUrl) -> Result<Option<Self>> {
@@ -56,8 +74,22 @@ impl Link {
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
             Err(errno) => return Err(failed(errno)),
         };
-        match UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd())) {
-            Ok(stream) => Ok(Some(Self { stream })),
+        // Not through a link: that would be another store's daemon, asked in this one's name.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let socket = match rustix::fs::openat(&dir, SOCKET, flags, Mode::empty()) {
+            Ok(socket) => socket,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(failed(errno)),
+        };
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(&socket).map_err(failed)?.st_mode);
+        if kind != FileType::Socket {
+            return Ok(None);
+        }
+        match UnixStream::connect(format!("/proc/self/fd/{}", socket.as_raw_fd())) {
+            Ok(stream) => {
+                check_owner(&stream, rustix::fs::fstat(&dir).map_err(failed)?.st_uid, store)?;
+                Ok(Some(Self { stream }))
+            }
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::NOENT | Errno::CONNREFUSED | Errno::NOTSOCK) => Ok(None),
                 Some(errno) => Err(failed(errno)),
