@@ -174,10 +174,14 @@ impl Settings {
             .map_err(|why| CliError::usage(format!("the config file {}: {why}", path.display())))
     }
 
-    fn from_toml(text: &str) -> Result<Self, String> {
+    /// What the text of one says.
+    pub(crate) fn from_toml(text: &str) -> Result<Self, String> {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            let line =
-                error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
+            // In bytes: a fault can begin inside a character.
+            let before = |start: usize| text.as_bytes().iter().take(start);
+            let line = error
+                .span()
+                .map(|span| before(span.start).filter(|byte| **byte == b'\n').count() + 1);
             match line {
                 Some(line) => format!("line {line}: {}", error.message()),
                 None => error.message().to_owned(),

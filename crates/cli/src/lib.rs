@@ -18,6 +18,9 @@ pub mod config;
 pub mod control;
 pub mod daemon;
 pub mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod logging;
 pub mod mount_words;
 pub mod opened;

@@ -10,6 +10,9 @@
 
 mod connection;
 mod device;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handler;
 mod mount;
 mod reply;

@@ -4,6 +4,8 @@ mod direct;
 mod helper;
 mod table;
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use table::parse as parse_line;
 pub use table::{MountEntry, mounted};
 
 use crate::device::{self, Device};

@@ -26,7 +26,7 @@ pub fn mounted() -> io::Result<Vec<MountEntry>> {
 }
 
 /// One line of mountinfo, when it is a mount of ours.
-fn parse(line: &[u8]) -> Option<MountEntry> {
+pub(crate) fn parse(line: &[u8]) -> Option<MountEntry> {
     let mut words = line.split(|byte| *byte == b' ');
     let id = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
     let device = String::from_utf8(words.nth(1)?.to_vec()).ok()?;
