@@ -7,6 +7,9 @@ use base::{Disk, File};
 use kv::{Key, Result};
 use std::sync::Arc;
 
+/// A table that was written: what it is, its file, and whether it has keys that are gone.
+pub(crate) type Written = (TableInfo, Arc<dyn File>, bool);
+
 /// A block is at most this long, unless one entry alone is longer: one size for almost all blocks
 /// lets memory that held one hold the next.
 const BLOCK_BYTES: usize = 4 << 10;
@@ -102,7 +105,7 @@ impl Writer {
 
     /// Makes the table durable, all but its name, and says what it is, and whether it has keys that
     /// are gone. A table without entries is none.
-    pub(crate) fn finish(mut self) -> Result<Option<(TableInfo, Arc<dyn File>, bool)>> {
+    pub(crate) fn finish(mut self) -> Result<Option<Written>> {
         let Some(smallest) = self.smallest.take() else {
             return Ok(None);
         };

@@ -219,10 +219,10 @@ impl Stack {
             let mut next = Some(Query::new(KeyRange::all()));
             while let Some(query) = next {
                 let page = txn.range(&query, Read::Snapshot).await?;
-                found.extend(page.iter().filter_map(|(key, _)| {
-                    matches!(volume.keys().parse(key), Some(Parsed::Block(_)))
-                        .then(|| Key::new(key))
-                }));
+                let is_block =
+                    |key: &[u8]| matches!(volume.keys().parse(key), Some(Parsed::Block(_)));
+                let blocks = page.iter().filter(|(key, _)| is_block(key));
+                found.extend(blocks.map(|(key, _)| Key::new(key)));
                 next = if page.more { query.behind(&page) } else { None };
             }
             Ok(found)
