@@ -57,7 +57,7 @@ fn a_second_process_on_a_store_is_refused() {
     site.mount(None, &store, &place);
     fs::write(place.join("file"), "x").unwrap();
     let second = kv_local::Local::open_dir(&store, kv_local::Options::default());
-    let words = second.err().expect("the store is in use").to_string();
+    let words = second.expect_err("the store is in use").to_string();
     assert!(words.contains("in use by process"), "{words}");
     let other = site.at("other");
     let ended = site.run(None, &["mount".as_ref(), store.as_os_str(), other.as_os_str()]);
