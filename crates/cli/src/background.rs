@@ -87,19 +87,41 @@ fn say(said: &Said) {
     let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }
 
-/// In the child: standard output goes nowhere from now on, standard error to the log.
-pub fn leave_terminal(store: &OwnedFd, log: Option<&Path>) -> Result<()> {
+/// In the child: where standard output and standard error go once it has left the terminal.
+#[derive(Debug)]
+pub struct Leaving {
+    nowhere: File,
+    /// None for the journal, which stays.
+    log: Option<File>,
+}
+
+/// In the child: opens what is needed to leave the terminal, before anybody is told that all is well.
+pub fn prepare_to_leave(store: &OwnedFd, log: Option<&Path>) -> Result<Leaving> {
     let failed = |error: std::io::Error| CliError::io("cannot leave the terminal", &error);
     let nowhere = File::options().read(true).write(true).open("/dev/null").map_err(failed)?;
-    rustix::stdio::dup2_stdout(&nowhere).map_err(|errno| failed(errno.into()))?;
-    if logging::is_journal() {
-        return Ok(());
-    }
     let log = match log {
-        Some(path) => logging::open_log(path)?,
-        None => open_own_log(store).map_err(failed)?,
+        _ if logging::is_journal() => None,
+        Some(path) => Some(logging::open_log(path)?),
+        None => Some(open_own_log(store).map_err(|error| {
+            let words = "cannot open the daemon's log in the store";
+            CliError::io(words, &error).hint("name another with --log-file")
+        })?),
     };
-    rustix::stdio::dup2_stderr(&log).map_err(|errno| failed(errno.into()))
+    Ok(Leaving { nowhere, log })
+}
+
+impl Leaving {
+    /// Standard output goes nowhere from now on, standard error to the log.
+    pub fn leave(self) -> Result<()> {
+        let failed = |errno: rustix::io::Errno| {
+            CliError::io("cannot leave the terminal", &std::io::Error::from(errno))
+        };
+        rustix::stdio::dup2_stdout(&self.nowhere).map_err(failed)?;
+        match &self.log {
+            Some(log) => rustix::stdio::dup2_stderr(log).map_err(failed),
+            None => Ok(()),
+        }
+    }
 }
 
 fn open_own_log(store: &OwnedFd) -> std::io::Result<File> {

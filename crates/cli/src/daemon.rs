@@ -152,6 +152,7 @@ impl Daemon {
             // The supervisor tries again, with what is kept for that.
             Err(error) if !is_first => return Err(error),
             Err(error) => {
+                lock(&daemon.life).ending = true;
                 daemon.unmount_all();
                 Err(error)
             }

@@ -147,8 +147,10 @@ impl Plan {
             if !child {
                 return print(reply, args, context, false);
             }
+            let log_file = context.settings.log_file.as_deref();
+            let leaving = background::prepare_to_leave(&log, log_file)?;
             background::say_ready(reply)?;
-            background::leave_terminal(&log, context.settings.log_file.as_deref())
+            leaving.leave()
         })
     }
 

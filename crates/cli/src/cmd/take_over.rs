@@ -53,7 +53,7 @@ pub fn run() -> Result<()> {
     let place = url.dir().display();
     let dir = rustix::fs::open(url.dir(), flags, Mode::empty())
         .map_err(|errno| CliError::io(format!("cannot open {place}"), &errno.into()))?;
-    background::leave_terminal(&dir, settings.log_file.as_deref())?;
+    background::prepare_to_leave(&dir, settings.log_file.as_deref())?.leave()?;
     logging::start(&settings, tracing::Level::INFO)?;
     let deadline = Instant::now() + PATIENCE;
     let store = loop {
