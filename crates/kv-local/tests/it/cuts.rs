@@ -6,7 +6,7 @@ use base::disk::{Cut, Fault, FaultKind};
 use base::{Disk, SeededRandom, SimDisk, block_on};
 use kv::Engine;
 
-const STEPS: usize = 85;
+const STEPS: usize = 70;
 
 /// One life on `disk`: two openings, with a clean close in between.
 fn whole_life(disk: &SimDisk, seed: u64) -> Life {
