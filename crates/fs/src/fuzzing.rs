@@ -10,8 +10,8 @@ use crate::blob::parity::{self, Parity};
 use crate::reply::{self, Reply};
 use crate::schema::codec::Writer;
 use crate::schema::{
-    Entry, Inode, Job, Keys, MapEntry, Parsed, SessionRecord, VolumeRecord, decode_locks,
-    encode_locks,
+    Entry, Inode, Job, Keys, MapEntry, Parsed, ScrubRecord, SessionRecord, VolumeRecord,
+    decode_locks, encode_locks,
 };
 use crate::types::{Attr, Caller, Time};
 use crate::{op::xattr, volume};
@@ -113,7 +113,7 @@ pub fn session(bytes: &[u8]) {
     one_form(bytes, |from| SessionRecord::decode(KEY, from), |record| record.encode(KEY));
 }
 
-/// Reads the record of a volume, and that of its name.
+/// Reads the record of a volume, that of its name, and that of its scrub.
 pub fn volume(bytes: &[u8]) {
     let record =
         one_form(bytes, |from| VolumeRecord::decode(KEY, from).ok(), |record| record.encode(KEY));
@@ -122,6 +122,7 @@ pub fn volume(bytes: &[u8]) {
     }
     let number = |from: &[u8]| volume::decode_number(KEY, from).ok();
     one_form(bytes, number, |number| volume::encode_number(KEY, *number));
+    one_form(bytes, |from| ScrubRecord::decode(KEY, from), |record| record.encode(KEY));
 }
 
 /// Reads the locks of an owner.
