@@ -209,7 +209,7 @@ mod tests {
     fn many_deaths_in_a_short_time_are_too_many() {
         let (mut deaths, mut now) = (VecDeque::new(), Instant::now());
         for _ in 0..10 * DEATHS_MAX {
-            now += DEATHS_WITHIN / DEATHS_MAX as u32;
+            now += DEATHS_WITHIN / (DEATHS_MAX as u32 - 1);
             assert!(!are_too_many(&mut deaths, now));
         }
         let killed = (0..=DEATHS_MAX).any(|_| are_too_many(&mut deaths, now));
