@@ -20,7 +20,7 @@ pub(crate) use open_files::{Doomed, Last, Lease};
 pub use options::{Atime, SessionOptions, Sharing};
 pub(crate) use start::bury;
 
-use crate::error::{Error, Result, stale};
+use crate::error::{Error, Kind, Result, stale};
 use crate::reply::Reply;
 use crate::tx::Tx;
 use crate::types::Ino;
@@ -32,6 +32,7 @@ use open_files::OpenFiles;
 use oplog::OpLog;
 use peers::Peers;
 use std::collections::BTreeSet;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -183,12 +184,38 @@ impl Session {
         Ok(done.value)
     }
 
-    /// Runs `body` in a fenced transaction and commits it; again, from the start, after a conflict.
+    /// Runs `body` in a fenced transaction and commits it; again, from the start, after a conflict. When
+    /// there is no space, what was removed and waits to be freed is freed first.
     pub(crate) async fn change<T: Reply, F>(
         &self,
         kind: OpKind,
         body: impl Fn(Tx) -> F,
     ) -> Result<T>
+    where
+        F: Future<Output = Result<(Tx, T)>>,
+    {
+        match self.change_once(kind, &body).await {
+            // Jobs, which make room, are idempotent: they do not wait for themselves.
+            Err(error) if error.kind() == Kind::NoSpace && kind == OpKind::NeedsReplay => {
+                match self.make_room().await {
+                    Ok(()) => self.change_once(kind, &body).await,
+                    Err(_) => Err(error),
+                }
+            }
+            done => done,
+        }
+    }
+
+    /// Frees what was removed. Boxed, as freeing is made of changes too.
+    fn make_room(&self) -> Pin<Box<dyn Future<Output = Result<()>> + Send + '_>> {
+        Box::pin(async move {
+            self.collect_garbage().await?;
+            self.run_jobs().await?;
+            Ok(())
+        })
+    }
+
+    async fn change_once<T: Reply, F>(&self, kind: OpKind, body: impl Fn(Tx) -> F) -> Result<T>
     where
         F: Future<Output = Result<(Tx, T)>>,
     {
