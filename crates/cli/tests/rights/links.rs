@@ -48,7 +48,10 @@ fn files_of_a_store_that_are_links_are_refused() {
         symlink(&victim, &path).unwrap();
         let ended = site.run(None, &["fsck".as_ref(), store.as_os_str()]);
         assert_eq!(fs::read(&victim).unwrap(), before, "{name:?}: {ended}");
-        assert!(!ended.success() && !ended.all().contains("panicked"), "{name:?}: {ended}");
+        // Copies are for recovery and the reserve is room: a check reads neither.
+        let is_read = !name.to_string_lossy().ends_with(".copy") && name != "reserve";
+        assert!(!is_read || !ended.success(), "{name:?}: {ended}");
+        assert!(!ended.all().contains("panicked"), "{name:?}: {ended}");
         fs::remove_file(&path).unwrap();
         fs::rename(&aside, &path).unwrap();
     }
