@@ -21,6 +21,13 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
         },
+        Role::Holder => {
+            let words: Vec<String> = std::env::args().skip(1).collect();
+            match load::hold(&words, io::stdin().lock(), io::stdout().lock()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(_) => ExitCode::FAILURE,
+            }
+        }
     }
 }
 

@@ -5,6 +5,8 @@ mod files;
 mod open;
 mod writers;
 
+pub use open::hold;
+
 use crate::real::{Daemon, Place, why_not};
 use crate::soak::Sample;
 use std::io::{self, Write};

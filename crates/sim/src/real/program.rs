@@ -1,5 +1,5 @@
-//! This program in another role: as `seamount`, so that nothing has to be built beforehand, or as the
-//! process that maps files.
+//! This program in another role: as `seamount`, so that nothing has to be built beforehand, or as a
+//! process that maps files or has them open.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,6 +17,8 @@ pub enum Role {
     Seamount,
     /// Maps files for another process.
     Mapper,
+    /// Has files open for another process.
+    Holder,
 }
 
 impl Role {
@@ -25,11 +27,12 @@ impl Role {
             Self::Sim => "sim",
             Self::Seamount => "seamount",
             Self::Mapper => "mapper",
+            Self::Holder => "holder",
         }
     }
 
     /// This program in that role.
-    pub(super) fn command(self) -> Result<Command, String> {
+    pub(crate) fn command(self) -> Result<Command, String> {
         let program = std::env::current_exe()
             .map_err(|error| format!("cannot tell where this program is: {error}"))?;
         let mut command = Command::new(program);
@@ -41,7 +44,8 @@ impl Role {
 /// The role of this process.
 pub fn role() -> Role {
     let word = std::env::var(ROLE).unwrap_or_default();
-    let other = [Role::Seamount, Role::Mapper].into_iter().find(|role| role.word() == word);
+    let other =
+        [Role::Seamount, Role::Mapper, Role::Holder].into_iter().find(|role| role.word() == word);
     other.unwrap_or(Role::Sim)
 }
 
