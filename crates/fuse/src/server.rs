@@ -90,7 +90,9 @@ impl Server {
     pub(crate) fn serve(self: &Arc<Self>, device: &Arc<Device>) -> io::Result<()> {
         loop {
             let spare = self.buffers.lock().pop();
-            let mut buffer = spare.unwrap_or_else(|| vec![0; REQUEST_BYTES_MAX]);
+            // Touched, so that the memory is there: into a process that is being killed the kernel brings none, and
+            // a request that it cannot hand over it answers with EIO itself.
+            let mut buffer = spare.unwrap_or_else(|| vec![0xff; REQUEST_BYTES_MAX]);
             let Some(len) = device.receive(&mut buffer)? else {
                 return Ok(());
             };

@@ -71,6 +71,8 @@ struct Tally {
     acknowledged: u64,
     fscks: u64,
     kills: u64,
+    /// Calls that the kernel has cut, of those that another daemon should have answered.
+    cut: u64,
 }
 
 /// What is done in each round.
@@ -92,6 +94,11 @@ pub fn run(options: &Options, out: &mut dyn Write) -> io::Result<bool> {
         if options.supervised { ("outlive", outlive::rounds) } else { ("crash", rounds) };
     match rounds(options, &place, &mut tally, out) {
         Ok(()) => {
+            if tally.cut > 0 {
+                let words =
+                    "calls were being handed to a daemon when it was killed: EIO by the kernel";
+                writeln!(out, "{name}: {} {words}", tally.cut)?;
+            }
             writeln!(
                 out,
                 "{name}: {} rounds, {} calls acknowledged, 0 lost, {} kills, {} fscks clean, {} s, seed {}",

@@ -27,7 +27,9 @@ pub(super) fn rounds(
     let mut cast = Cast::new(place, &random)?;
     for number in 1..=options.rounds {
         let told = |words| format!("round {number}: {words}");
-        let round = Round::new(number);
+        let round = Round::outliving(number);
+        // The first kill may come at any time.
+        round.strike();
         cast.work(&place.mountpoint(), &round, || {
             let mut calls = 0;
             for _ in 0..1 + random.below(KILLS_MAX) {
@@ -43,6 +45,7 @@ pub(super) fn rounds(
         })
         .map_err(told)?;
         tally.acknowledged += round.acknowledged();
+        tally.cut += round.cut();
         cast.verify(&place.mountpoint()).map_err(told)?;
         if number % FSCK_EVERY == 0 {
             fsck(place, &place.mountpoint()).map_err(told)?;

@@ -27,6 +27,9 @@ pub(crate) struct Round {
     struck: AtomicBool,
     over: AtomicBool,
     failed: AtomicBool,
+    /// Another daemon takes over: what fails was cut by the kernel.
+    outlives: bool,
+    cut: AtomicU64,
 }
 
 impl Round {
@@ -38,7 +41,19 @@ impl Round {
             struck: AtomicBool::new(false),
             over: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            outlives: false,
+            cut: AtomicU64::new(0),
         }
+    }
+
+    /// One in which other daemons take over.
+    pub(crate) fn outliving(number: u64) -> Self {
+        Self { outlives: true, ..Self::new(number) }
+    }
+
+    /// Calls that the kernel has cut.
+    pub(crate) fn cut(&self) -> u64 {
+        self.cut.load(Ordering::Relaxed)
     }
 
     /// A call was acknowledged.
@@ -74,8 +89,11 @@ impl Round {
     /// What a failed call means: the end of the round, or an error when the daemon lived.
     pub(crate) fn gone(&self, error: &io::Error, what: &str) -> Result<(), String> {
         // Something else than a kernel that has lost its server is an answer, and a wrong one.
-        let of_death = error.raw_os_error().is_none_or(|number| OF_DEATH.contains(&number));
+        // When another daemon takes over, only a request fails that the one before was just being handed.
+        let known = if self.outlives { &OF_DEATH[OF_DEATH.len() - 1..] } else { &OF_DEATH[..] };
+        let of_death = error.raw_os_error().is_none_or(|number| known.contains(&number));
         if of_death && self.struck.load(Ordering::SeqCst) {
+            self.cut.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
         self.failed.store(true, Ordering::SeqCst);
