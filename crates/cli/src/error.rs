@@ -199,7 +199,9 @@ impl From<kv::Error> for CliError {
         let made = Self::new(kind, words_of(&error));
         match error.kind() {
             K::Full => made.hint("the disk is full: make room on it, then try again"),
-            K::Corrupt => made.hint("restore the store from a dump or a copy"),
+            K::Corrupt => made.hint(
+                "see what is left with `seamount mount --recover`; restore the rest from a dump or a copy",
+            ),
             _ => made,
         }
     }

@@ -113,8 +113,8 @@ fn stuck(error: Error) -> Error {
         return error;
     }
     corrupt(format!(
-        "{error}; no more can be written until it is mended: mount it with --recover, which shows \
-         what is left, and copy that into a new store"
+        "{error}; no more can be written until it is mended: open it for recovery, which shows what \
+         is left, and copy that into a new store"
     ))
 }
 

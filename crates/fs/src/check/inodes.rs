@@ -71,7 +71,7 @@ pub(super) async fn inodes(scan: &mut Scan<'_>, part: Part) -> Result<()> {
             cursor.advance();
             continue;
         };
-        let Some(ino) = ino_of(&parsed) else {
+        let Some(ino) = parsed.inode() else {
             cursor.advance();
             continue;
         };
@@ -126,20 +126,6 @@ pub(super) fn all(scan: &mut Scan<'_>) -> Result<()> {
     }
     blobs(scan);
     Ok(())
-}
-
-fn ino_of(parsed: &Parsed) -> Option<Ino> {
-    match parsed {
-        Parsed::Inode { ino }
-        | Parsed::Lock { ino, .. }
-        | Parsed::Lease { ino, .. }
-        | Parsed::Xattr { ino, .. }
-        | Parsed::Changed { ino }
-        | Parsed::Subdirs { ino }
-        | Parsed::Blocks { ino }
-        | Parsed::Conflict { ino, .. } => Some(*ino),
-        _ => None,
-    }
 }
 
 async fn beside(

@@ -52,18 +52,11 @@ pub(super) fn damage(
 /// The inode that a key belongs to, or the blob; 0 for none.
 pub(super) fn owner(parsed: &Parsed) -> Ino {
     match parsed {
-        Parsed::Inode { ino }
-        | Parsed::Lock { ino, .. }
-        | Parsed::Lease { ino, .. }
-        | Parsed::Xattr { ino, .. }
-        | Parsed::Changed { ino }
-        | Parsed::Subdirs { ino }
-        | Parsed::Blocks { ino }
-        | Parsed::Garbage { ino }
+        Parsed::Garbage { ino }
         | Parsed::Entry { parent: ino, .. }
         | Parsed::Inline { blob: ino }
         | Parsed::Map { blob: ino, .. } => *ino,
         Parsed::Block(place) => place.blob,
-        _ => 0,
+        other => other.inode().unwrap_or(0),
     }
 }

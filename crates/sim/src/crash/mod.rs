@@ -21,7 +21,7 @@ use self::journal::Journal;
 use self::mapped::Mapped;
 pub(crate) use self::round::Round;
 use self::writer::Writer;
-use crate::real::{Daemon, Place, why_not};
+use crate::real::{Daemon, Place, keep, why_not};
 use ::base::{Random, SeededRandom};
 use std::fs::File;
 use std::io::{self, Write};
@@ -112,13 +112,8 @@ pub fn run(options: &Options, out: &mut dyn Write) -> io::Result<bool> {
             Ok(true)
         }
         Err(words) => {
-            let kept = scratch.keep();
             writeln!(out, "{name}: LOST, seed {}: {words}", options.seed)?;
-            writeln!(
-                out,
-                "crash: the store, the journals and the log are kept in {}",
-                kept.display()
-            )?;
+            keep(scratch, name, out)?;
             Ok(false)
         }
     }

@@ -3,7 +3,7 @@
 //! docs/semantics.md.
 
 use crate::life::stack::Stack;
-use crate::life::{Lived, Reference, live};
+use crate::life::{Lived, Reference, live, undisturbed};
 use base::SimDisk;
 use base::disk::{Cut, Fault, FaultKind};
 use std::io::{self, Write};
@@ -58,15 +58,10 @@ fn one(
     cuts: &mut u64,
     failed: &mut dyn FnMut(String) -> io::Result<()>,
 ) -> io::Result<Result<u64, String>> {
-    let reference = match Reference::of(seed, plan.steps) {
-        Ok(reference) => reference,
+    let (reference, disk, stack) = match undisturbed(seed, plan.steps) {
+        Ok(life) => life,
         Err(error) => return Ok(Err(error)),
     };
-    let disk = SimDisk::new();
-    let (stack, lived) = live(&disk, seed, &reference);
-    if let Some(error) = &lived.error {
-        return Ok(Err(format!("step {}: {error:?}", lived.answered)));
-    }
     let operations = disk.operations();
     // The disk forgets nothing: what is dropped now is not looked at.
     drop(stack);

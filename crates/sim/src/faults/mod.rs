@@ -5,7 +5,7 @@
 use crate::life::picture::Picture;
 use crate::life::script::Step;
 use crate::life::stack::Stack;
-use crate::life::{Lived, Reference, live};
+use crate::life::{Lived, Reference, live, undisturbed};
 use base::SimDisk;
 use base::disk::{Cut, Fault, FaultKind};
 use std::io::{self, Write};
@@ -79,7 +79,7 @@ pub fn run(plan: &Plan, out: &mut dyn Write) -> io::Result<bool> {
         all.lives += tally.lives;
         all.lost += tally.lost;
     }
-    writeln!(out, "faults: {} positions x {} kinds, {} lost", all.lives, KINDS.len(), all.lost)?;
+    writeln!(out, "faults: {} positions of {} kinds, {} lost", all.lives, KINDS.len(), all.lost)?;
     Ok(all.lost == 0)
 }
 
@@ -91,16 +91,11 @@ fn one(
     tally: &mut Tally,
     failed: &mut dyn FnMut(String) -> io::Result<()>,
 ) -> io::Result<Result<(), String>> {
-    let reference = match Reference::of(seed, plan.steps) {
-        Ok(reference) => reference,
+    let (reference, disk, stack) = match undisturbed(seed, plan.steps) {
+        Ok(life) => life,
         Err(error) => return Ok(Err(error)),
     };
-    let disk = SimDisk::new();
-    let (stack, lived) = live(&disk, seed, &reference);
     drop(stack);
-    if let Some(error) = lived.error {
-        return Ok(Err(format!("step {}: {error:?}", lived.answered)));
-    }
     let reads = matches!(kind, FaultKind::ReadError | FaultKind::ReadErrors);
     let positions = if reads { disk.reads() } else { disk.operations() };
     for at in (0..positions).step_by(plan.every.max(1) as usize) {

@@ -67,6 +67,17 @@ pub fn live(disk: &SimDisk, seed: u64, reference: &Reference) -> (Option<Stack>,
     (Some(stack), lived)
 }
 
+/// The whole life of `seed` on a disk that does nothing wrong: what is right, the disk, and what runs on it.
+pub fn undisturbed(seed: u64, steps: usize) -> Result<(Reference, SimDisk, Option<Stack>), String> {
+    let reference = Reference::of(seed, steps)?;
+    let disk = SimDisk::new();
+    let (stack, lived) = live(&disk, seed, &reference);
+    match lived.error {
+        Some(error) => Err(format!("step {}: {error:?}", lived.answered)),
+        None => Ok((reference, disk, stack)),
+    }
+}
+
 /// Goes on with a script from where it is.
 pub fn go_on(stack: &mut Stack, reference: &Reference, lived: &mut Lived) {
     while let Some(step) = reference.steps.get(lived.answered) {

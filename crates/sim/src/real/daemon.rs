@@ -4,7 +4,7 @@ use super::seamount;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::channel;
@@ -61,6 +61,12 @@ impl Place {
     fn log(&self) -> PathBuf {
         self.dir.join("daemon.log")
     }
+}
+
+/// Keeps what a run that failed has left, and says where.
+pub fn keep(scratch: tempfile::TempDir, name: &str, out: &mut dyn Write) -> io::Result<()> {
+    let kept = scratch.keep();
+    writeln!(out, "{name}: the store, the journals and the log are kept in {}", kept.display())
 }
 
 /// How a verb ended.

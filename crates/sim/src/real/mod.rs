@@ -7,6 +7,6 @@ mod mapper;
 mod program;
 
 pub use bytes::fill;
-pub use daemon::{Daemon, Ended, Place, deadline, is_mounted, wait_until};
+pub use daemon::{Daemon, Ended, Place, deadline, is_mounted, keep, wait_until};
 pub use mapper::{Mapper, serve as serve_mapper};
 pub use program::{Role, role, seamount, why_not};

@@ -4,7 +4,7 @@
 
 use crate::life::picture::Picture;
 use crate::life::stack::Stack;
-use crate::life::{Reference, live};
+use crate::life::undisturbed;
 use base::disk::{Cut, Disk};
 use base::{Random, SeededRandom, SimDisk};
 use std::io::{self, Write};
@@ -82,15 +82,10 @@ fn one(
     tally: &mut Tally,
     failed: &mut dyn FnMut(String) -> io::Result<()>,
 ) -> io::Result<Result<(), String>> {
-    let reference = match Reference::of(seed, plan.steps) {
-        Ok(reference) => reference,
+    let (reference, disk, stack) = match undisturbed(seed, plan.steps) {
+        Ok(life) => life,
         Err(error) => return Ok(Err(error)),
     };
-    let disk = SimDisk::new();
-    let (stack, lived) = live(&disk, seed, &reference);
-    if let Some(error) = lived.error {
-        return Ok(Err(format!("step {}: {error:?}", lived.answered)));
-    }
     // Closed: what a killed process wrote last looks like a torn write when it is damaged.
     let stopped = stack.as_ref().map_or(Ok(()), Stack::stop);
     drop(stack);

@@ -11,7 +11,7 @@ use self::load::CYCLES;
 use self::samples::Growth;
 pub(crate) use self::samples::Sample;
 use crate::crash::{Cast, Round};
-use crate::real::{Daemon, Place, why_not};
+use crate::real::{Daemon, Place, keep, why_not};
 use base::{Random, SeededRandom};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -86,13 +86,8 @@ pub fn run(options: &Options, out: &mut dyn Write) -> io::Result<bool> {
             Ok(true)
         }
         Err(words) => {
-            let kept = scratch.keep();
             writeln!(out, "soak: FAILED, seed {}: {words}", options.seed)?;
-            writeln!(
-                out,
-                "soak: the store, the journals and the log are kept in {}",
-                kept.display()
-            )?;
+            keep(scratch, "soak", out)?;
             Ok(false)
         }
     }

@@ -39,6 +39,23 @@ pub enum Parsed {
     Job { job: u64 },
 }
 
+impl Parsed {
+    /// The inode under whose number the key stands.
+    pub(crate) fn inode(&self) -> Option<Ino> {
+        match self {
+            Parsed::Inode { ino }
+            | Parsed::Lock { ino, .. }
+            | Parsed::Lease { ino, .. }
+            | Parsed::Xattr { ino, .. }
+            | Parsed::Changed { ino }
+            | Parsed::Subdirs { ino }
+            | Parsed::Blocks { ino }
+            | Parsed::Conflict { ino, .. } => Some(*ino),
+            _ => None,
+        }
+    }
+}
+
 impl Keys {
     /// Takes a key of this volume apart. `None` when it is none that this program writes.
     pub fn parse(&self, key: &[u8]) -> Option<Parsed> {
