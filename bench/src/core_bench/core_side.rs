@@ -45,7 +45,7 @@ impl Core {
     ) -> Result<Self> {
         let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(OsRandom::new()));
         let store = kv::Store::new(engine, clock.clone(), random.clone());
-        let world = World { store, clock, random };
+        let world = World { store, clock, random, home: None };
         let format = FormatOptions {
             uid: USER,
             gid: USER,

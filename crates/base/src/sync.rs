@@ -80,6 +80,15 @@ impl Condvar {
         self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The same, but not for longer than a time.
+    pub fn wait_for<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        most: std::time::Duration,
+    ) -> MutexGuard<'a, T> {
+        self.0.wait_timeout(guard, most).unwrap_or_else(PoisonError::into_inner).0
+    }
+
     /// Wakes everybody who waits.
     pub fn notify_all(&self) {
         self.0.notify_all();

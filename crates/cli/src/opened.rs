@@ -9,14 +9,18 @@ use base::exec::block_on;
 use base::sync::Mutex;
 use base::{OsRandom, SystemClock, SystemDisk, SystemThreads};
 use fs::{Atime, Session, SessionOptions, Volume, World};
+use home::{Home, LocalHome};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+
+/// The directory of a store in which whole files are.
+const FILES: &str = "files";
 
 /// An open store.
 #[derive(Debug)]
@@ -136,17 +140,24 @@ impl OpenStore {
                     };
                 }
             };
-        Ok(Opening::Opened(Self::on(engine, url, dir, is_new)))
+        let home = LocalHome::within(dir.as_fd(), FILES, url.dir()).map_err(failed)?;
+        Ok(Opening::Opened(Self::on(engine, url, dir, is_new, Some(Arc::new(home)))))
     }
 
-    fn on(engine: kv_local::Local, url: &StoreUrl, dir: OwnedFd, is_new: bool) -> Arc<Self> {
+    fn on(
+        engine: kv_local::Local,
+        url: &StoreUrl,
+        dir: OwnedFd,
+        is_new: bool,
+        home: Option<Arc<dyn Home>>,
+    ) -> Arc<Self> {
         let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(OsRandom::new()));
         let store = kv::Store::new(Arc::new(engine.clone()), clock.clone(), random.clone());
         Arc::new(Self {
             url: url.clone(),
             dir,
             engine,
-            world: World { store, clock, random },
+            world: World { store, clock, random, home },
             is_new,
             volumes: Mutex::default(),
             mounts: Mutex::default(),
@@ -185,7 +196,11 @@ impl OpenStore {
                     error
                 }
             })?;
-        Ok((Self::on(engine, url, dir, false), notes))
+        let files = rustix::fs::open(url.dir(), OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(std::io::Error::from)
+            .and_then(|store| LocalHome::within_read_only(store.as_fd(), FILES, url.dir()));
+        let home = files.ok().map(|home| Arc::new(home) as Arc<dyn Home>);
+        Ok((Self::on(engine, url, dir, false, home), notes))
     }
 
     /// Where it is.
@@ -309,6 +324,8 @@ impl OpenStore {
         let session = block_on(Session::start(&volume, options)).map_err(about)?;
         let running = session.clone();
         spawn("session", move || block_on(running.run()))?;
+        let tending = session.clone();
+        spawn("session-files", move || tending.tend())?;
         // On a private store there is nobody who could end it.
         if self.world.store.capabilities().shared {
             let watching = session.clone();

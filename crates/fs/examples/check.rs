@@ -103,6 +103,7 @@ fn run(given: &Given) -> std::result::Result<(), Box<dyn std::error::Error>> {
         store: kv::Store::new(Arc::new(engine.clone()), clock.clone(), random.clone()),
         clock: clock.clone(),
         random: random.clone(),
+        home: None,
     };
     let options = FormatOptions { parity_group: given.parity, ..FormatOptions::default() };
     let begun = Instant::now();

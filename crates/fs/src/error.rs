@@ -121,6 +121,8 @@ enum Inner {
     /// What a truncation cut off must be gone first: run this job, then try again. Never leaves the
     /// crate.
     Trimming(u64),
+    /// The bytes are, or are to be, in a file of the local home: look there. Never leaves the crate.
+    Moved,
 }
 
 impl Error {
@@ -132,8 +134,17 @@ impl Error {
     pub(crate) fn waits_for_trim(&self) -> Option<u64> {
         match &self.0 {
             Inner::Trimming(job) => Some(*job),
-            Inner::Own(..) | Inner::Store(_) => None,
+            Inner::Own(..) | Inner::Store(_) | Inner::Moved => None,
         }
+    }
+
+    pub(crate) fn moved() -> Self {
+        Self(Inner::Moved)
+    }
+
+    /// Whether the bytes are in a file of the local home.
+    pub(crate) fn is_moved(&self) -> bool {
+        matches!(self.0, Inner::Moved)
     }
 
     /// The transaction has to be run again, as after a conflict.
@@ -150,7 +161,7 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match &self.0 {
             Inner::Own(kind, _) => *kind,
-            Inner::Trimming(_) => Kind::Busy,
+            Inner::Trimming(_) | Inner::Moved => Kind::Busy,
             Inner::Store(error) => match error.kind() {
                 kv::ErrorKind::Corrupt => Kind::Corrupt,
                 kv::ErrorKind::Full => Kind::NoSpace,
@@ -177,6 +188,7 @@ impl fmt::Display for Error {
             Inner::Own(_, context) => f.write_str(context),
             Inner::Store(error) => write!(f, "the store: {error}"),
             Inner::Trimming(_) => f.write_str("a truncation is still being carried out"),
+            Inner::Moved => f.write_str("the bytes are in a file of the local home"),
         }
     }
 }
@@ -187,6 +199,7 @@ impl fmt::Debug for Error {
             Inner::Own(kind, context) => write!(f, "{kind:?}({context})"),
             Inner::Store(error) => write!(f, "Store({error:?})"),
             Inner::Trimming(job) => write!(f, "Trimming({job})"),
+            Inner::Moved => f.write_str("Moved"),
         }
     }
 }
@@ -194,7 +207,7 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0 {
-            Inner::Own(..) | Inner::Trimming(_) => None,
+            Inner::Own(..) | Inner::Trimming(_) | Inner::Moved => None,
             Inner::Store(error) => Some(error),
         }
     }
@@ -209,7 +222,7 @@ impl From<kv::Error> for Error {
 impl kv::Failure for Error {
     fn store_error(&self) -> Option<&kv::Error> {
         match &self.0 {
-            Inner::Own(..) | Inner::Trimming(_) => None,
+            Inner::Own(..) | Inner::Trimming(_) | Inner::Moved => None,
             Inner::Store(error) => Some(error),
         }
     }

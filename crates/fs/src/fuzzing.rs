@@ -278,7 +278,7 @@ fn loaded(stream: &[u8]) -> Option<Vec<u8>> {
     let random: Arc<dyn base::Random> = Arc::new(base::SeededRandom::new(1));
     let engine = Arc::new(kv::mem::Mem::new());
     let store = kv::Store::new(engine, Arc::clone(&clock), Arc::clone(&random));
-    let world = crate::World { store, clock, random };
+    let world = crate::World { store, clock, random, home: None };
     base::block_on(async {
         let steps = Steps(0.into());
         crate::dump::load(&world, "v", &mut &*stream, &steps).await.ok()?;

@@ -1,5 +1,6 @@
 //! Replies of operations, as the op log keeps them.
 
+use crate::schema::Form;
 use crate::schema::codec::{Reader, Writer, unseal};
 use crate::types::{Attr, Time};
 
@@ -119,6 +120,25 @@ impl<T: Reply> Reply for Option<T> {
     }
 }
 
+impl Reply for Form {
+    fn write(&self, out: &mut Writer) {
+        out.byte(match self {
+            Form::Inline => 0,
+            Form::Mapped => 1,
+            Form::Local => 2,
+        });
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Self> {
+        Some(match from.byte()? {
+            0 => Form::Inline,
+            1 => Form::Mapped,
+            2 => Form::Local,
+            _ => return None,
+        })
+    }
+}
+
 impl Reply for Time {
     fn write(&self, out: &mut Writer) {
         out.raw(&self.secs.to_le_bytes()).number(self.nanos.into());
@@ -156,6 +176,7 @@ impl Reply for Attr {
             mtime: Time::read(from)?,
             ctime: Time::read(from)?,
             btime: Time::read(from)?,
+            live: false,
         })
     }
 }

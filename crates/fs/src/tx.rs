@@ -2,7 +2,7 @@
 //! written. It knows the epoch that the transaction read.
 
 use crate::error::{Error, Result, corrupt, not_found};
-use crate::schema::{Counter, Entry, Form, Inode, Job, Keys, MapEntry, Part, Side};
+use crate::schema::{BackingRecord, Counter, Entry, Form, Inode, Job, Keys, MapEntry, Part, Side};
 use crate::session::{Doomed, Shared};
 use crate::types::{Attr, Ino, Time};
 use bytes::Bytes;
@@ -28,6 +28,16 @@ pub(crate) struct Tx {
     space: Vec<(Ino, i64)>,
     /// Inodes that must not be opened until this transaction has ended.
     pub(crate) doomed: Vec<Doomed>,
+    /// Inodes whose files of the local home are given back when this transaction has been committed.
+    pub(crate) retired: Vec<(Ino, u64)>,
+}
+
+/// What is to be done when a transaction has been committed.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    /// May be opened again when this is dropped.
+    pub(crate) doomed: Vec<Doomed>,
+    pub(crate) retired: Vec<(Ino, u64)>,
 }
 
 /// What is kept beside an inode's record.
@@ -64,6 +74,7 @@ impl Tx {
             inodes: 0,
             space: Vec::new(),
             doomed: Vec::new(),
+            retired: Vec::new(),
         }
     }
 
@@ -85,7 +96,7 @@ impl Tx {
     }
 
     /// The end: the counters are written, and the transaction can be committed.
-    pub(crate) fn finish(mut self) -> Result<(Txn, Vec<Doomed>)> {
+    pub(crate) fn finish(mut self) -> Result<(Txn, Ended)> {
         let shard = if self.session.native_atomics { 0 } else { self.session.id % SHARDS } as u8;
         for (by, counter) in [(self.bytes, Counter::Bytes), (self.inodes, Counter::Inodes)] {
             if by != 0 {
@@ -98,7 +109,7 @@ impl Tx {
                 self.txn.add(&self.keys.blocks(ino), by as u64)?;
             }
         }
-        Ok((self.txn, self.doomed))
+        Ok((self.txn, Ended { doomed: self.doomed, retired: self.retired }))
     }
 
     /// The same transaction after nothing of what it wrote is wanted: only for replies read back
@@ -353,6 +364,23 @@ impl Tx {
         self.put(&key, entry.encode(&key))
     }
 
+    pub(crate) fn put_backing(&mut self, blob: u64, record: BackingRecord) -> Result<()> {
+        let key = self.keys.backing(blob);
+        self.put(&key, record.encode(&key))
+    }
+
+    pub(crate) fn delete_backing(&mut self, blob: u64) -> Result<()> {
+        let key = self.keys.backing(blob);
+        self.delete(&key)
+    }
+
+    /// Makes those conflict who depend on an inode's data or on its record, which stays as it is.
+    pub(crate) fn change_data_of(&mut self, ino: Ino) -> Result<()> {
+        self.change_parts(ino, &[Part::Data])?;
+        let key = self.keys.inode(ino);
+        Ok(self.txn.write_conflict(&KeyRange::point(&key))?)
+    }
+
     pub(crate) fn put_job(&mut self, id: u64, job: &Job) -> Result<()> {
         let key = self.keys.job(id);
         self.session.jobs_waiting.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -488,10 +516,11 @@ impl Shared {
             let space = match inode.form {
                 Form::Inline => inline_space(inode.inline_len) as u64,
                 Form::Mapped => sides.blocks,
+                Form::Local => inode.taken,
             };
             (inode.nlink, inode.size, space)
         };
-        Attr {
+        let mut attr = Attr {
             ino,
             mode: inode.mode,
             nlink,
@@ -505,6 +534,9 @@ impl Shared {
             mtime,
             ctime,
             btime: inode.btime,
-        }
+            live: false,
+        };
+        self.show_lent(ino, inode, &mut attr);
+        attr
     }
 }

@@ -158,6 +158,9 @@ pub struct Attr {
     pub ctime: Time,
     /// When it was made.
     pub btime: Time,
+    /// Its bytes may change without anybody being told, as those of a file that is mapped: what is said here
+    /// is not to be kept.
+    pub live: bool,
 }
 
 impl Attr {

@@ -31,6 +31,8 @@ pub struct World {
     pub clock: Arc<dyn Clock>,
     /// Randomness.
     pub random: Arc<dyn Random>,
+    /// Where whole files live, if there is such a place beside the store.
+    pub home: Option<Arc<dyn home::Home>>,
 }
 
 impl World {

@@ -1,5 +1,6 @@
 //! A mount, from its first words with the kernel to its end.
 
+use crate::backings::Backings;
 use crate::device::Device;
 use crate::handler::{Adopted, Handler, Kept, Policy, Waiters};
 use crate::mount::{self, MountError, MountErrorKind, MountOptions};
@@ -40,6 +41,8 @@ struct Inner {
     server: Arc<Server>,
     devices: Vec<Arc<Device>>,
     resends: bool,
+    /// The files that the kernel uses by itself; `None` when it does not.
+    backings: Option<Arc<Backings>>,
 }
 
 /// Mounts a session. When this returns, the mount answers.
@@ -64,16 +67,23 @@ pub fn resume(
     let failed = |error: io::Error| {
         MountError::new(MountErrorKind::Other, "cannot take the mount over").caused_by(error)
     };
-    let mut devices = Vec::new();
+    let (mut devices, mut table) = (Vec::new(), None);
     for descriptor in descriptors {
-        devices.push(Arc::new(Device::from_fd(descriptor).map_err(failed)?));
+        match Backings::is_table(&descriptor) {
+            true => table = Some(descriptor),
+            false => devices.push(Arc::new(Device::from_fd(descriptor).map_err(failed)?)),
+        }
     }
     // Before anything is read: what is under way here must not be asked again.
     if let Some(device) = devices.first() {
         device.send(encode::resend().finish(0), &[]).map_err(failed)?;
     }
     let policy = Policy::of(session, options);
-    serve(session, options, policy, devices, Adopted::new(old_handles), true)
+    let backings = match (devices.first(), table) {
+        (Some(device), Some(table)) => Some(Backings::resume(device, table).map_err(failed)?),
+        _ => None,
+    };
+    serve(session, options, policy, devices, Adopted::new(old_handles), true, backings)
 }
 
 fn start(
@@ -94,7 +104,13 @@ fn start(
         devices.push(Arc::new(first.again().map_err(unserved)?));
     }
     let resends = agreed & init::HAS_RESEND != 0;
-    serve(session, options, policy, devices, Adopted::default(), resends)
+    let backings = match devices.first() {
+        Some(device) if agreed & init::PASSTHROUGH != 0 && policy.private => {
+            Backings::begin(device, options.backing.as_deref())
+        }
+        _ => None,
+    };
+    serve(session, options, policy, devices, Adopted::default(), resends, backings)
 }
 
 fn unserved(error: io::Error) -> MountError {
@@ -109,7 +125,11 @@ fn serve(
     devices: Vec<Arc<Device>>,
     adopted: Adopted,
     resends: bool,
+    backings: Option<Arc<Backings>>,
 ) -> Result<Mount, MountError> {
+    if let Some(backings) = &backings {
+        session.set_registrar(Some(Arc::clone(backings) as Arc<dyn fs::Registrar>));
+    }
     let spawn: Arc<dyn Spawn> = Arc::new(SystemThreads);
     let pool = Pool::new("seamount-wait", POOL_THREADS_MAX, Arc::clone(&spawn));
     let clock = Arc::clone(&session.volume().world().clock);
@@ -147,7 +167,8 @@ fn serve(
     if let Some(device) = devices.first() {
         session.observe(Some(Arc::new(Teller(Arc::clone(device)))));
     }
-    let mounted = Mount(Arc::new(Inner { options: options.clone(), server, devices, resends }));
+    let inner = Inner { options: options.clone(), server, devices, resends, backings };
+    let mounted = Mount(Arc::new(inner));
     mounted.read_further_ahead();
     Ok(mounted)
 }
@@ -224,6 +245,7 @@ fn wanted(policy: Policy) -> u64 {
         | init::HANDLE_KILLPRIV_V2
         | init::SETXATTR_EXT
         | init::DIRECT_IO_ALLOW_MMAP
+        | init::PASSTHROUGH
         | init::HAS_RESEND;
     if policy.private {
         // The kernel keeps locks itself, and its pages are true.
@@ -248,6 +270,7 @@ impl Mount {
     pub fn wait(&self) {
         self.0.server.wait();
         self.0.server.handler.session.observe(None);
+        self.0.server.handler.session.set_registrar(None);
     }
 
     /// Whether it is mounted still.
@@ -272,9 +295,15 @@ impl Mount {
         mount::abort(self.mountpoint())
     }
 
-    /// The descriptors by which it is served. While any process has them, the kernel waits for answers.
+    /// Whether the kernel reads and writes files of the local home by itself.
+    pub fn is_by_kernel(&self) -> bool {
+        self.0.backings.is_some()
+    }
+
+    /// The descriptors by which it is served, and what the next one needs to know of files. While any process has them, the kernel waits for answers.
     pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.0.devices.iter().map(|device| device.as_fd()).collect()
+        let table = self.0.backings.iter().map(|backings| backings.as_fd());
+        self.0.devices.iter().map(|device| device.as_fd()).chain(table).collect()
     }
 
     /// Whether the kernel can ask again what was not answered, so that another process can take the mount

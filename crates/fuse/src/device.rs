@@ -34,7 +34,7 @@ impl Device {
     /// meet in no lock.
     pub(crate) fn again(&self) -> io::Result<Self> {
         let fresh = Self::open()?;
-        clone::attach(fresh.as_fd(), self.as_fd())?;
+        calls::attach(fresh.as_fd(), self.as_fd())?;
         Ok(fresh)
     }
 
@@ -51,6 +51,16 @@ impl Device {
         }
     }
 
+    /// Makes a file known to the kernel, which then can use it by itself: its number there.
+    pub(crate) fn open_backing(&self, file: BorrowedFd<'_>) -> io::Result<u32> {
+        calls::open(self.as_fd(), file)
+    }
+
+    /// The kernel need not know it any more. Files that are open stay so.
+    pub(crate) fn close_backing(&self, id: u32) -> io::Result<()> {
+        calls::close(self.as_fd(), id)
+    }
+
     /// Sends a reply. One that nobody waits for any more is dropped.
     pub(crate) fn send(&self, fixed: &[u8], payload: &[u8]) -> io::Result<()> {
         let parts = [IoSlice::new(fixed), IoSlice::new(payload)];
@@ -62,9 +72,10 @@ impl Device {
     }
 }
 
-/// Joins a descriptor to a connection. The one call of the kernel here that no library offers.
-mod clone {
-    #![allow(unsafe_code, reason = "an ioctl is unsafe to name; this one reads a single number")]
+/// Calls of the kernel that no library offers: joining a descriptor to a connection, and telling it which
+/// files it can use by itself.
+mod calls {
+    #![allow(unsafe_code, reason = "an ioctl is unsafe to name; these read a few numbers")]
 
     use rustix::fd::{AsRawFd, BorrowedFd};
     use rustix::ioctl::{self, Setter, opcode};
@@ -72,6 +83,54 @@ mod clone {
 
     /// `FUSE_DEV_IOC_CLONE`.
     const CLONE: ioctl::Opcode = opcode::read::<u32>(229, 0);
+    /// `FUSE_DEV_IOC_BACKING_OPEN` and `_CLOSE`.
+    const BACKING_OPEN: ioctl::Opcode = opcode::write::<BackingMap>(229, 1);
+    const BACKING_CLOSE: ioctl::Opcode = opcode::write::<u32>(229, 2);
+
+    /// `struct fuse_backing_map`.
+    #[repr(C)]
+    struct BackingMap {
+        fd: i32,
+        flags: u32,
+        padding: u64,
+    }
+
+    /// The call that opens: its answer is the number that the kernel gave.
+    struct Open(BackingMap);
+
+    // SAFETY: the kernel reads one `BackingMap` through the pointer, which lives as long as the call, and
+    // writes nothing.
+    unsafe impl ioctl::Ioctl for Open {
+        type Output = u32;
+        const IS_MUTATING: bool = false;
+
+        fn opcode(&self) -> ioctl::Opcode {
+            BACKING_OPEN
+        }
+
+        fn as_ptr(&mut self) -> *mut core::ffi::c_void {
+            std::ptr::from_mut(&mut self.0).cast()
+        }
+
+        unsafe fn output_from_ptr(
+            out: ioctl::IoctlOutput,
+            _: *mut core::ffi::c_void,
+        ) -> rustix::io::Result<u32> {
+            u32::try_from(out).map_err(|_| rustix::io::Errno::INVAL)
+        }
+    }
+
+    pub(super) fn open(device: BorrowedFd<'_>, file: BorrowedFd<'_>) -> io::Result<u32> {
+        let map = BackingMap { fd: file.as_raw_fd(), flags: 0, padding: 0 };
+        // SAFETY: as said above; both descriptors are open while it runs.
+        Ok(unsafe { ioctl::ioctl(device, Open(map))? })
+    }
+
+    pub(super) fn close(device: BorrowedFd<'_>, id: u32) -> io::Result<()> {
+        // SAFETY: the kernel reads one `u32` through the pointer that `Setter` gives it.
+        unsafe { ioctl::ioctl(device, Setter::<BACKING_CLOSE, u32>::new(id))? };
+        Ok(())
+    }
 
     pub(super) fn attach(fresh: BorrowedFd<'_>, of: BorrowedFd<'_>) -> io::Result<()> {
         let number = of.as_raw_fd().cast_unsigned();

@@ -8,6 +8,7 @@
 //! * `server`: threads, and who polls what. `handler`: what is done for each request.
 //! * `stats`: counts and latencies.
 
+mod backings;
 mod connection;
 mod device;
 #[cfg(feature = "fuzzing")]

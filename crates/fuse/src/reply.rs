@@ -61,12 +61,15 @@ pub(crate) enum Reply {
     Opened {
         handle: u64,
         flags: u32,
+        /// The file that the kernel uses by itself, with the flag that says so.
+        backing: u32,
     },
     Created {
         attr: Attr,
         ttl: Ttl,
         handle: u64,
         flags: u32,
+        backing: u32,
     },
     Bytes(Bytes),
     /// A list of names, laid out by [`crate::wire::encode::Listing`].

@@ -173,6 +173,7 @@ pub(super) fn info(store: &Arc<OpenStore>, volume: &str, file: &FileName) -> Res
             DataForm::None => "none",
             DataForm::Inline => "inline",
             DataForm::Mapped => "mapped",
+            DataForm::Local => "local",
         }
         .to_owned(),
         home: info.home.to_owned(),

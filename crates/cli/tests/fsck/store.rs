@@ -13,7 +13,7 @@ fn with<T>(dir: &Path, work: impl AsyncFnOnce(&World) -> T) -> T {
     let engine = kv_local::Local::open(disk, None, &*random, options).unwrap();
     let clock = Arc::new(SystemClock::new());
     let store = kv::Store::new(Arc::new(engine.clone()), clock.clone(), random.clone());
-    let done = block_on(work(&World { store, clock, random }));
+    let done = block_on(work(&World { store, clock, random, home: None }));
     engine.close().unwrap();
     done
 }

@@ -15,7 +15,7 @@ mod write;
 pub use damage::Damage;
 
 pub(crate) use chunk::ChunkEdit;
-pub(crate) use inline::to_mapped;
+pub(crate) use inline::{load as inline_bytes, store as put_inline, to_mapped};
 pub(crate) use read::read;
 pub(crate) use space::{allocate, next_entry, seek, taken_in, zero};
 pub(crate) use truncate::{drop_data, remove_chunks, truncate};

@@ -150,6 +150,9 @@ impl Session {
             if inode.form == Form::Mapped {
                 return Ok(inode);
             }
+            if self.is_moving_to(ino, &inode, u64::MAX) {
+                return Err(Error::moved());
+            }
             self.change(OpKind::Idempotent, |mut tx| async move {
                 let mut inode = tx.inode(ino).await?;
                 if inode.form == Form::Inline {

@@ -157,5 +157,7 @@ pub(crate) async fn drop_data(tx: &mut Tx, inode: &mut Inode) -> Result<()> {
         Form::Inline if inode.inline_len > 0 => inline::store(tx, inode, &[]).await,
         Form::Inline => Ok(()),
         Form::Mapped => drop_blob(tx, inode).await,
+        // Its file is given back apart.
+        Form::Local => Ok(()),
     }
 }

@@ -327,7 +327,7 @@ fn fields(scan: &mut Scan<'_>, ino: Ino, key: &[u8], inode: &Inode) {
     let link = inode.file_type() == FileType::Symlink;
     let wrong = if inode.is_dir() && inode.nlink > 1 {
         Some("is a directory with several names")
-    } else if !inode.is_file() && (inode.form == Form::Mapped || inode.inline_len > 0) {
+    } else if !inode.is_file() && (inode.form != Form::Inline || inode.inline_len > 0) {
         Some("is no file, and has bytes")
     } else if link && (inode.target.is_empty() || inode.size != inode.target.len() as u64) {
         Some("is a symbolic link without a target, or with another size")
@@ -335,8 +335,8 @@ fn fields(scan: &mut Scan<'_>, ino: Ino, key: &[u8], inode: &Inode) {
         Some("has a target, and is no symbolic link")
     } else if inode.slot != 0 {
         Some("has its bytes in a home that there is not")
-    } else if inode.form == Form::Mapped && inode.inline_len > 0 {
-        Some("has chunks and inline bytes")
+    } else if inode.form != Form::Inline && inode.inline_len > 0 {
+        Some("has inline bytes, and others")
     } else {
         None
     };
@@ -370,7 +370,7 @@ fn add_row(scan: &mut Scan<'_>, ino: Ino, inode: &Inode, current: &Current, is_g
     if inode.nlink == 0 {
         row.flags |= flag::NAMELESS;
     }
-    scan.found.report.bytes += inline_space(inode.inline_len) as u64;
+    scan.found.report.bytes += inline_space(inode.inline_len) as u64 + inode.taken;
     if inode.is_dir() {
         row.value = inode.parent;
         row.left = u32::try_from(current.subdirs.unwrap_or(0)).unwrap_or(u32::MAX);

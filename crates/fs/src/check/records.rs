@@ -36,6 +36,9 @@ pub(super) async fn volume(scan: &mut Scan<'_>) -> Result<()> {
             }
             // What it should be is known when all inodes are.
             Some(Parsed::NextInode) => next_inode = scan.plain(key, value),
+            Some(Parsed::Life) => {
+                scan.plain_or_goes(key, value);
+            }
             Some(Parsed::Scrub) => {
                 if ScrubRecord::decode(key, value).is_none() {
                     scan.damaged_and_goes(key);

@@ -116,6 +116,7 @@ impl Model {
             mtime: Time::default(),
             ctime: Time::default(),
             btime: Time::default(),
+            live: false,
         })
     }
 

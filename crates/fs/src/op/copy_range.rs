@@ -2,7 +2,8 @@
 
 use crate::access;
 use crate::blob::{self, stage};
-use crate::error::{Result, bad_handle, invalid, is_directory};
+use crate::error::{Error, Result, bad_handle, invalid, is_directory};
+use crate::local::is_elsewhere;
 use crate::schema::{Form, Part};
 use crate::session::{OpKind, Session};
 use crate::types::{Caller, FILE_BYTES_MAX, Handle};
@@ -33,13 +34,7 @@ impl Session {
         if !source.flags.read || !writes || target.flags.append {
             return Err(bad_handle("the handles are not open for copying from one to the other"));
         }
-        let source_ino = source.ino;
-        let size = self
-            .view(|mut tx| async move {
-                let inode = tx.inode_seen(source_ino).await?;
-                Ok((tx, inode.size))
-            })
-            .await?;
+        let size = self.getattr(source.ino).await?.size;
         // What lies behind the end of the source is not asked for.
         let len = len.min(CALL_BYTES).min(size.saturating_sub(from_offset));
         if len == 0 {
@@ -52,12 +47,21 @@ impl Session {
         if source.ino == target.ino && from_offset < to_end && to_offset < from_end {
             return Err(invalid("the ranges overlap"));
         }
+        if let Some(to) = self.to_local(target.ino, to_end).await? {
+            return self.copy_to_local(caller, source.ino, from_offset, &to, to_offset, len).await;
+        }
         let step = STEP_BYTES.min(stage::fitting_bytes(self));
         let mut done = 0;
         while done < len {
             let piece = step.min(len - done);
             let (at, to_at) = (from_offset + done, to_offset + done);
             let (from_ino, to_ino) = (source.ino, target.ino);
+            // Bytes of a file of the local home are not part of the transaction that writes them.
+            let read = match self.local_file(from_ino).await {
+                Some(file) => Some(file.backed.read(at, piece)?),
+                None => None,
+            };
+            let read = &read;
             let copied = self
                 .change_data(KIND, |mut tx| async move {
                     let inode = tx.inode_for(from_ino, Part::Data).await?;
@@ -67,12 +71,24 @@ impl Session {
                     if inode.form == Form::Inline {
                         tx.inode(from_ino).await?;
                     }
-                    let found = blob::read(&mut tx, &inode, at, piece, Read::Serializable).await?;
-                    if found.bytes.is_empty() {
+                    let bytes = match read {
+                        Some(bytes) => bytes.clone(),
+                        None if is_elsewhere(&tx.session, from_ino, &inode) => {
+                            return Err(Error::moved());
+                        }
+                        None => {
+                            let mode = Read::Serializable;
+                            blob::read(&mut tx, &inode, at, piece, mode).await?.bytes
+                        }
+                    };
+                    if bytes.is_empty() {
                         return Ok((tx, 0));
                     }
                     let mut out = tx.inode(to_ino).await?;
-                    blob::write(&mut tx, to_ino, &mut out, to_at, &found.bytes).await?;
+                    if self.is_moving_to(to_ino, &out, to_at + bytes.len() as u64) {
+                        return Err(Error::moved());
+                    }
+                    blob::write(&mut tx, to_ino, &mut out, to_at, &bytes).await?;
                     let mut parts = vec![Part::Data];
                     if access::drop_privileges(&mut out, caller) {
                         parts.push(Part::Access);
@@ -82,12 +98,22 @@ impl Session {
                     if out.form == Form::Mapped {
                         tx.touch(to_ino)?;
                     }
-                    Ok((tx, found.bytes.len() as u64))
+                    Ok((tx, bytes.len() as u64))
                 })
                 .await;
             match copied {
                 Ok(0) => break,
                 Ok(copied) => done += copied,
+                // One of them has a file by now: the rest goes there.
+                Err(error) if error.is_moved() => {
+                    let to = self.lend(to_ino, false).await?;
+                    let (at, rest) = (from_offset + done, len - done);
+                    let to_at = to_offset + done;
+                    return self
+                        .copy_to_local(caller, from_ino, at, &to, to_at, rest)
+                        .await
+                        .map(|copied| done + copied);
+                }
                 // What was copied is copied; the error comes with the next call.
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),

@@ -4,12 +4,14 @@ use super::make::{New, make_at, parent_dir};
 use super::name;
 use super::open::check_inode;
 use crate::error::{Error, Result, exists, is_directory, not_found};
+use crate::local::{Backed, Loan};
 use crate::session::{OpKind, OpenFile, Session};
 use crate::tx::Tx;
 use crate::types::{Attr, Caller, Handle, Ino, OpenFlags, mode};
 use base::sync::Mutex;
 use kv::Read;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 pub(super) const KIND: OpKind = OpKind::NeedsReplay;
 
@@ -28,11 +30,13 @@ impl Session {
         let new = New { mode, reserved: self.0.reserve().await?, ..New::default() };
         let held = Held::begin(self, new.reserved);
         let found = Mutex::new(None);
-        let (attr, made) = self.create_in(caller, parent, name, &new, flags, &held, &found).await?;
+        let loan = self.begin_loan(new.reserved, flags).await;
+        let made = Making { held: &held, loan: loan.as_ref(), found: &found };
+        let (attr, made) = self.create_in(caller, parent, name, &new, flags, made).await?;
         if made {
-            return Ok((attr, held.into_handle(attr.ino, flags).await?));
+            return self.made(attr, held, loan, flags).await;
         }
-        drop(held);
+        drop((held, loan));
         let found = found.lock().take();
         let Some(found) = found else {
             return Err(not_found("the file was removed"));
@@ -55,11 +59,30 @@ impl Session {
             true => self.cut_to_nothing(caller, attr.ino).await?,
             false => attr,
         };
-        let handle = self.0.handles.add_file(OpenFile { ino: attr.ino, flags })?;
+        let form = self.inode_now(attr.ino).await?.form;
+        let backed = self.serve(attr.ino, flags, form).await?;
+        let handle = self.0.handles.add_file(OpenFile { ino: attr.ino, flags, backed })?;
         Ok((attr, handle))
     }
 
-    #[allow(clippy::too_many_arguments, reason = "those of create, and what it prepared")]
+    /// A handle on an inode that was made.
+    pub(super) async fn made(
+        &self,
+        attr: Attr,
+        held: Held<'_>,
+        loan: Option<Loan<'_>>,
+        flags: OpenFlags,
+    ) -> Result<(Attr, Handle)> {
+        // After an unknown commit that did happen it has the number of another try.
+        let loan = loan.filter(|loan| loan.is_for(attr.ino));
+        let backed = loan.and_then(Loan::keep);
+        let live = backed.is_some();
+        held.enter(attr.ino);
+        self.0.open.decide(attr.ino, live);
+        let handle = held.into_handle(attr.ino, flags, backed).await?;
+        Ok((Attr { live, ..attr }, handle))
+    }
+
     async fn create_in(
         &self,
         caller: &Caller,
@@ -67,8 +90,7 @@ impl Session {
         name: &[u8],
         new: &New,
         flags: OpenFlags,
-        held: &Held<'_>,
-        opened: &Mutex<Option<Found>>,
+        making: Making<'_>,
     ) -> Result<(Attr, bool)> {
         self.change(KIND, |mut tx| async move {
             let dir = parent_dir(&mut tx, caller, parent).await?;
@@ -85,17 +107,29 @@ impl Session {
                 // Opened in the same transaction: what is told of it is true at one instant.
                 let inode = tx.inode(entry.ino).await?;
                 check_inode(&mut tx, caller, entry.ino, &inode, flags).await?;
-                *opened.lock() = Some(Found::enter(&mut tx, self, entry.ino)?);
+                *making.found.lock() = Some(Found::enter(&mut tx, self, entry.ino)?);
                 let attr = tx.attr(entry.ino, &inode).await?;
                 return Ok((tx, (attr, false)));
             }
             let (ino, inode) = make_at(&mut tx, caller, parent, &dir, name, new).await?;
-            held.lease(&mut tx, ino)?;
+            making.held.lease(&mut tx, ino)?;
+            if let Some(loan) = making.loan {
+                loan.record(&mut tx)?;
+            }
             let attr = tx.attr_with(ino, &inode, Default::default());
             Ok((tx, (attr, true)))
         })
         .await
     }
+}
+
+/// What a file that is about to be made has already.
+#[derive(Clone, Copy)]
+struct Making<'a> {
+    held: &'a Held<'a>,
+    loan: Option<&'a Loan<'a>>,
+    /// The file that was there instead.
+    found: &'a Mutex<Option<Found>>,
 }
 
 /// A file that was there. It counts as open until this is dropped, or for good when it is kept.
@@ -175,7 +209,12 @@ impl<'a> Held<'a> {
     }
 
     /// The inode is made: a handle on it.
-    pub(super) async fn into_handle(self, ino: Ino, flags: OpenFlags) -> Result<Handle> {
+    pub(super) async fn into_handle(
+        self,
+        ino: Ino,
+        flags: OpenFlags,
+        backed: Option<Arc<Backed>>,
+    ) -> Result<Handle> {
         let session = self.session;
         self.enter(ino);
         self.entered.lock().remove(&ino);
@@ -183,7 +222,7 @@ impl<'a> Held<'a> {
         if !session.0.private {
             session.0.open.leased(ino);
         }
-        match session.0.handles.add_file(OpenFile { ino, flags }) {
+        match session.0.handles.add_file(OpenFile { ino, flags, backed }) {
             Ok(handle) => Ok(handle),
             Err(error) => {
                 session.leave(ino).await?;

@@ -2,7 +2,7 @@
 
 use crate::access;
 use crate::blob::{self, next_entry};
-use crate::error::{Result, bad_handle, invalid, no_space, too_big};
+use crate::error::{Error, Result, bad_handle, invalid, no_space, too_big};
 use crate::schema::{Form, Inode, Part};
 use crate::session::{OpKind, Session};
 use crate::tx::Tx;
@@ -36,13 +36,34 @@ impl Session {
         }
         let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX);
         let end = end.ok_or_else(|| too_big("a file has at most 2^63-1 bytes"))?;
+        let reach = if what == Fallocate::PunchHole { 0 } else { end };
+        if let Some(local) = self.to_local(file.ino, reach).await? {
+            return self.fallocate_local(&local, caller, what, offset, len).await;
+        }
+        match self.fallocate_stored(caller, file.ino, what, offset, end).await {
+            Err(error) if error.is_moved() => {
+                let local = self.lend(file.ino, false).await?;
+                self.fallocate_local(&local, caller, what, offset, len).await
+            }
+            done => done,
+        }
+    }
+
+    async fn fallocate_stored(
+        &self,
+        caller: &Caller,
+        ino: Ino,
+        what: Fallocate,
+        offset: u64,
+        end: u64,
+    ) -> Result<()> {
         let (grows, takes) = match what {
             Fallocate::Allocate { keep_size } | Fallocate::ZeroRange { keep_size } => {
                 (!keep_size, true)
             }
             Fallocate::PunchHole => (false, false),
         };
-        if takes && !self.has_room(file.ino, offset, end).await? {
+        if takes && !self.has_room(ino, offset, end).await? {
             return Err(no_space("the volume has no room for this range"));
         }
         let step_bytes = u64::from(self.0.volume.record.chunk_bytes) * CHUNKS;
@@ -52,7 +73,7 @@ impl Session {
             let until = end.min((at / step_bytes + 1).saturating_mul(step_bytes));
             let last = until == end;
             let piece = Piece { what, start: at, end: until, grows: grows && last, last };
-            at = self.fallocate_step(caller, file.ino, piece).await?.max(until);
+            at = self.fallocate_step(caller, ino, piece).await?.max(until);
         }
         Ok(())
     }
@@ -82,6 +103,10 @@ impl Session {
     async fn fallocate_step(&self, caller: &Caller, ino: Ino, piece: Piece) -> Result<u64> {
         self.change_data(KIND, |mut tx| async move {
             let mut inode = tx.inode(ino).await?;
+            let reach = if piece.what == Fallocate::PunchHole { 0 } else { piece.end };
+            if self.is_moving_to(ino, &inode, reach) {
+                return Err(Error::moved());
+            }
             if piece.what == Fallocate::PunchHole {
                 tx.frees_space();
             }

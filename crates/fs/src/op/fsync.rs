@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::session::{OpKind, Session};
-use crate::types::{DirHandle, Handle};
+use crate::types::{DirHandle, Handle, Ino};
 use kv::Durability;
 
 pub(super) const KIND: OpKind = OpKind::Idempotent;
@@ -17,12 +17,26 @@ impl Session {
     pub async fn fsync(&self, handle: Handle) -> Result<()> {
         let file = self.0.handles.file(handle)?;
         self.flush_time(file.ino).await?;
-        self.sync().await
+        self.sync_file(file.ino).await
     }
 
     /// Makes a file's data survive the loss of power.
     pub async fn datasync(&self, handle: Handle) -> Result<()> {
-        self.0.handles.file(handle)?;
+        let file = self.0.handles.file(handle)?;
+        self.sync_file(file.ino).await
+    }
+
+    async fn sync_file(&self, ino: Ino) -> Result<()> {
+        while let Some(local) = self.lent_file(ino).await {
+            match self.sync_local(&local).await {
+                // It grew meanwhile.
+                Err(error) if error.is_moved() => {}
+                done => {
+                    done?;
+                    break;
+                }
+            }
+        }
         self.sync().await
     }
 
@@ -32,7 +46,13 @@ impl Session {
         self.sync().await
     }
 
-    /// Makes everything that was done survive the loss of power.
+    /// Makes all files, and everything else that was done, survive the loss of power.
+    pub async fn sync_all(&self) -> Result<()> {
+        self.sync_lent().await?;
+        self.sync().await
+    }
+
+    /// Makes everything that was done in the store survive the loss of power.
     pub async fn sync(&self) -> Result<()> {
         self.0.check_alive()?;
         self.sync_store().await

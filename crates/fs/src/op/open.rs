@@ -40,18 +40,23 @@ impl Session {
         flags: OpenFlags,
         lease: Lease,
     ) -> Result<(Handle, bool)> {
-        let due = self
+        let (due, form) = self
             .hold(ino, lease, |mut tx| async move {
                 let inode = tx.inode_for(ino, Part::Access).await?;
                 check_inode(&mut tx, caller, ino, &inode, flags).await?;
                 let due = flags.read && tx.read_is_due(ino, &inode).await?;
-                Ok((tx, due))
+                Ok((tx, (due, inode.form)))
             })
             .await?;
+        let backed = self.serve(ino, flags, form).await?;
         if flags.truncate {
             self.cut_to_nothing(caller, ino).await?;
         }
-        let handle = self.0.handles.add_file(OpenFile { ino, flags })?;
+        if backed.is_some() && due {
+            // Nobody tells of what the kernel reads by itself.
+            self.note_read_of(ino).await?;
+        }
+        let handle = self.0.handles.add_file(OpenFile { ino, flags, backed })?;
         Ok((handle, due || (flags.truncate && flags.read)))
     }
 
@@ -62,7 +67,7 @@ impl Session {
     }
 
     /// One handle more, as soon as no removal is under way.
-    pub(super) async fn enter(&self, ino: Ino) -> Entered<'_> {
+    pub(crate) async fn enter(&self, ino: Ino) -> Entered<'_> {
         loop {
             if let Some(lease) = self.0.open.enter(ino) {
                 return Entered { session: self, ino, lease, settled: false };
@@ -98,7 +103,7 @@ impl Session {
 }
 
 /// An inode that counts as open while this is there, and afterwards if it is kept.
-pub(super) struct Entered<'a> {
+pub(crate) struct Entered<'a> {
     session: &'a Session,
     ino: Ino,
     pub(super) lease: Lease,
@@ -106,6 +111,12 @@ pub(super) struct Entered<'a> {
 }
 
 impl Entered<'_> {
+    /// Is open no more.
+    pub(crate) async fn end(mut self) -> Result<()> {
+        self.settled = true;
+        self.session.leave(self.ino).await
+    }
+
     /// Stays open with the handle that was `opened`, or not.
     pub(super) async fn keep_if<T>(mut self, opened: Result<T>) -> Result<T> {
         self.settled = true;

@@ -19,7 +19,7 @@ impl Session {
     }
 
     /// One handle of an inode less.
-    pub(super) async fn leave(&self, ino: Ino) -> Result<()> {
+    pub(crate) async fn leave(&self, ino: Ino) -> Result<()> {
         match self.0.open.leave(ino) {
             Some(last) => self.leave_last(ino, last).await,
             None => Ok(()),
@@ -56,6 +56,9 @@ impl Session {
             self.drop_lease(ino, last).await?;
         }
         leaving.done = true;
+        if let Some(local) = &self.0.local {
+            local.closed(ino, self.0.volume.world.clock.now());
+        }
         Ok(())
     }
 

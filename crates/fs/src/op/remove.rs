@@ -2,6 +2,7 @@
 
 use crate::blob;
 use crate::error::{Kind, Result};
+use crate::local;
 use crate::schema::{Form, Inode, Parsed, Part};
 use crate::session::{OpKind, Session};
 use crate::tx::Tx;
@@ -44,6 +45,7 @@ async fn may_go(tx: &mut Tx, ino: Ino) -> Result<bool> {
 
 /// Removes an inode with all that it has.
 async fn remove(tx: &mut Tx, ino: Ino, mut inode: Inode) -> Result<()> {
+    local::give_up(tx, ino, &inode).await?;
     blob::drop_data(tx, &mut inode).await?;
     let key = tx.keys.inode(ino);
     tx.delete(&key)?;

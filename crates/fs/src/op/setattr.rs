@@ -2,11 +2,14 @@
 
 use crate::access::{self, WRITE};
 use crate::blob;
-use crate::error::{Result, access_denied, bad_handle, invalid, is_directory, not_permitted};
+use crate::error::{
+    Error, Result, access_denied, bad_handle, invalid, is_directory, not_permitted,
+};
+use crate::local::{Using, is_elsewhere};
 use crate::schema::{Inode, Part, hour_of};
 use crate::session::{OpKind, Session};
 use crate::tx::Tx;
-use crate::types::{Attr, Caller, Handle, Ino, SetAttr, SetTime, Time, mode};
+use crate::types::{Attr, Caller, FILE_BYTES_MAX, Handle, Ino, SetAttr, SetTime, Time, mode};
 
 pub(super) const KIND: OpKind = OpKind::NeedsReplay;
 
@@ -44,12 +47,25 @@ impl Session {
     ) -> Result<Attr> {
         // Cutting a file to nothing gives it a new blob.
         let fresh = if set.size == Some(0) { self.0.reserve().await? } else { None };
-        let attr = self
-            .change_data(KIND, |mut tx| async move {
-                let attr = setattr_in(&mut tx, caller, ino, set, by_handle, fresh).await?;
-                Ok((tx, attr))
-            })
-            .await?;
+        let attr = loop {
+            let file = match set.size {
+                // What may not be is refused below.
+                Some(size) if size <= FILE_BYTES_MAX => self.to_local(ino, size).await?,
+                _ if set.mtime.is_some() => self.lent_file(ino).await,
+                _ => None,
+            };
+            let how = How { by_handle, fresh, file: file.as_ref() };
+            let done = self
+                .change_data(KIND, |mut tx| async move {
+                    let attr = setattr_in(&mut tx, caller, ino, set, how).await?;
+                    Ok((tx, attr))
+                })
+                .await;
+            match done {
+                Err(error) if error.is_moved() => {}
+                done => break done?,
+            }
+        };
         if set.atime.is_some() {
             self.0.times.forget(ino);
         }
@@ -57,26 +73,44 @@ impl Session {
     }
 }
 
+/// What setattr goes by.
+#[derive(Clone, Copy)]
+struct How<'a> {
+    /// A handle that is open for writing.
+    by_handle: bool,
+    /// A number for a new blob.
+    fresh: Option<u64>,
+    /// The file in which the bytes are.
+    file: Option<&'a Using>,
+}
+
 async fn setattr_in(
     tx: &mut Tx,
     caller: &Caller,
     ino: Ino,
     set: &SetAttr,
-    by_handle: bool,
-    fresh: Option<u64>,
+    how: How<'_>,
 ) -> Result<Attr> {
     let mut inode = tx.inode(ino).await?;
     if *set == SetAttr::default() {
         return tx.attr(ino, &inode).await;
     }
-    check(tx, caller, ino, &inode, set, by_handle).await?;
+    check(tx, caller, ino, &inode, set, how.by_handle).await?;
+    let touches = set.size.is_some() || set.mtime.is_some();
+    if touches && how.file.is_none() && is_elsewhere(&tx.session, ino, &inode) {
+        return Err(Error::moved());
+    }
     let before = inode.clone();
     let mut parts = Vec::new();
     if let Some(size) = set.size {
         if size < inode.size {
             tx.frees_space();
         }
-        blob::truncate(tx, ino, &mut inode, size, fresh).await?;
+        match how.file {
+            Some(file) => file.backed.truncate(size)?,
+            None if tx.session.outgrows(&inode, size) => return Err(Error::moved()),
+            None => blob::truncate(tx, ino, &mut inode, size, how.fresh).await?,
+        }
         access::drop_privileges(&mut inode, caller);
         inode.mtime = tx.now;
         parts.push(Part::Data);
@@ -93,6 +127,9 @@ async fn setattr_in(
     }
     if let Some(time) = set.mtime {
         inode.mtime = time_to_set(tx, time);
+        if let Some(file) = how.file {
+            file.backed.set_changed(inode.mtime)?;
+        }
     }
     inode.ctime = tx.now;
     if inode.has_sides() && (set.mtime.is_some() || set.size.is_some()) {

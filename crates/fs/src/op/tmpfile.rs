@@ -22,6 +22,8 @@ impl Session {
         let new = &New { mode, reserved: self.0.reserve().await?, ..New::default() };
         let held = Held::begin(self, new.reserved);
         let held_ref = &held;
+        let loan = self.begin_loan(new.reserved, flags).await;
+        let loan_ref = loan.as_ref();
         let attr = self
             .change(KIND, |mut tx| async move {
                 let dir = parent_dir(&mut tx, caller, parent).await?;
@@ -34,11 +36,14 @@ impl Session {
                     if flags.exclusive { super::remove::LOST } else { super::link::NAMELESS };
                 tx.put(&garbage, kind)?;
                 held_ref.lease(&mut tx, ino)?;
+                if let Some(loan) = loan_ref {
+                    loan.record(&mut tx)?;
+                }
                 let attr = tx.attr_with(ino, &inode, Default::default());
                 Ok((tx, attr))
             })
             .await?;
-        let handle = held.into_handle(attr.ino, flags).await?;
+        let (attr, handle) = self.made(attr, held, loan, flags).await?;
         // The last handle has to look.
         self.0.open.doom(attr.ino);
         Ok((attr, handle))

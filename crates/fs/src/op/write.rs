@@ -2,7 +2,7 @@
 
 use crate::access;
 use crate::blob::{self, stage};
-use crate::error::{Result, bad_handle, too_big};
+use crate::error::{Error, Result, bad_handle, too_big};
 use crate::schema::{Form, Part};
 use crate::session::{OpKind, Session};
 use crate::types::{Caller, FILE_BYTES_MAX, Handle, Ino};
@@ -33,12 +33,22 @@ impl Session {
         let room = FILE_BYTES_MAX - offset.unwrap_or(0);
         let len = room.min(stage::bytes_max(self)).min(bytes.len() as u64);
         let bytes = bytes.get(..len as usize).unwrap_or(bytes);
-        let written = if stage::fits(self, len) {
-            self.write_once(file.ino, offset, bytes, caller).await?
-        } else {
-            self.write_staged(file.ino, offset, bytes, caller).await?
-        };
-        Ok(written as usize)
+        loop {
+            let end = offset.unwrap_or(0).saturating_add(len);
+            if let Some(local) = self.to_local(file.ino, end).await? {
+                let written = self.write_local(&local, caller, offset, bytes).await?;
+                return Ok(written as usize);
+            }
+            let written = if stage::fits(self, len) {
+                self.write_once(file.ino, offset, bytes, caller).await
+            } else {
+                self.write_staged(file.ino, offset, bytes, caller).await
+            };
+            match written {
+                Err(error) if error.is_moved() => {}
+                written => return Ok(written? as usize),
+            }
+        }
     }
 
     /// Writes in one transaction.
@@ -55,6 +65,9 @@ impl Session {
                 None => tx.inode(ino).await?,
             };
             let len = bytes.len() as u64;
+            if self.is_moving_to(ino, &inode, offset.unwrap_or(inode.size).saturating_add(len)) {
+                return Err(Error::moved());
+            }
             let mut parts = vec![Part::Data];
             if access::drop_privileges(&mut inode.clone(), caller) {
                 parts.push(Part::Access);

@@ -18,6 +18,8 @@ pub enum DataForm {
     Inline,
     /// In chunks of blocks, by a map.
     Mapped,
+    /// In a file of the local home.
+    Local,
 }
 
 /// A stretch of a file that takes space.
@@ -84,15 +86,22 @@ impl Session {
         self.view(|mut tx| async move {
             let inode = tx.inode_seen(ino).await?;
             let is_file = inode.is_file();
+            let lent = tx.session.local.as_ref().and_then(|local| local.lent_blob(ino));
+            let mut inode = inode;
+            if let Some(blob) = lent {
+                // Not what the record says, but what will be.
+                (inode.form, inode.blob, inode.inline_len) = (Form::Local, blob, 0);
+            }
             let mut info = Info {
                 attr: tx.attr(ino, &inode).await?,
                 form: match inode.form {
                     _ if !is_file => DataForm::None,
                     Form::Inline => DataForm::Inline,
                     Form::Mapped => DataForm::Mapped,
+                    Form::Local => DataForm::Local,
                 },
                 blob: is_file.then_some(inode.blob),
-                home: "store",
+                home: if inode.form == Form::Local { "local" } else { "store" },
                 chunks: 0,
                 blocks: 0,
                 stored_bytes: 0,

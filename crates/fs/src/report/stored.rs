@@ -15,6 +15,14 @@ pub(super) async fn measure(tx: &mut Tx, inode: &Inode, info: &mut Info) -> Resu
     if inode.form == Form::Inline {
         return measure_inline(tx, inode, info).await;
     }
+    if inode.form == Form::Local {
+        info.stored_bytes = info.attr.blocks * 512;
+        if info.stored_bytes > 0 {
+            let (end, stored_bytes) = (info.attr.size, info.stored_bytes);
+            add_extent(info, Extent { start: 0, end, stored_bytes });
+        }
+        return Ok(());
+    }
     let geometry = Geometry::of(&tx.session.volume.record);
     let mut next = Some(Query::new(tx.keys.map_from(inode.blob, 0)).limit(ENTRIES));
     while let Some(query) = next {

@@ -38,6 +38,7 @@ families! {
     Inode b'i' "inode";
     Entry b'd' "directory entry";
     Inline b'b' "inline bytes";
+    Backing b'w' "backing file";
     Map b'f' "map entry";
     Block b'c' "block";
     Garbage b'g' "garbage";

@@ -13,6 +13,8 @@ pub enum Form {
     Inline,
     /// In chunks, by a map.
     Mapped,
+    /// In a file of the local home.
+    Local,
 }
 
 /// An inode.
@@ -41,6 +43,8 @@ pub struct Inode {
     pub xattrs: bool,
     /// Bytes of the inline record: the data without the zeros at its end.
     pub inline_len: u32,
+    /// Bytes that the file of the local home takes.
+    pub taken: u64,
     /// The directory that a directory is in.
     pub parent: u64,
     /// The blob with the data.
@@ -74,7 +78,8 @@ const DEFAULT_ACL: u8 = 4;
 const PLACED: u8 = 8;
 const TARGET: u8 = 16;
 const XATTRS: u8 = 32;
-const FLAGS_END: u8 = 64;
+const LOCAL: u8 = 64;
+const FLAGS_END: u8 = 128;
 
 const SAME_ATIME: u8 = 1;
 const SAME_MTIME: u8 = 2;
@@ -95,6 +100,7 @@ impl Inode {
             default_acl: false,
             xattrs: false,
             inline_len: 0,
+            taken: 0,
             parent: 0,
             blob: ino,
             slot: 0,
@@ -146,6 +152,7 @@ impl Inode {
             (placed, PLACED),
             (!self.target.is_empty(), TARGET),
             (self.xattrs, XATTRS),
+            (self.form == Form::Local, LOCAL),
         ] {
             flags |= if set { bit } else { 0 };
         }
@@ -170,6 +177,9 @@ impl Inode {
         if placed {
             out.number(self.blob).number(self.slot);
             out.number(self.home_epoch).number(self.trim).number(self.trim_from);
+        }
+        if self.form == Form::Local {
+            out.number(self.taken);
         }
         if !self.target.is_empty() {
             out.bytes(&self.target);
@@ -217,13 +227,21 @@ impl Inode {
                 return None;
             }
         }
+        if flags & LOCAL != 0 {
+            inode.taken = from.number()?;
+        }
         if flags & TARGET != 0 {
             inode.target = Bytes::copy_from_slice(from.bytes()?);
             if inode.target.is_empty() {
                 return None;
             }
         }
-        inode.form = if flags & MAPPED != 0 { Form::Mapped } else { Form::Inline };
+        inode.form = match (flags & MAPPED, flags & LOCAL) {
+            (0, 0) => Form::Inline,
+            (_, 0) => Form::Mapped,
+            (0, _) => Form::Local,
+            _ => return None,
+        };
         inode.access_acl = flags & ACCESS_ACL != 0;
         inode.default_acl = flags & DEFAULT_ACL != 0;
         inode.xattrs = flags & XATTRS != 0;
@@ -265,7 +283,9 @@ mod tests {
         odd.default_acl = true;
         let mut link = Inode::new(9, mode::SYMLINK | 0o777, 0, 0, now);
         link.target = Bytes::from_static(b"somewhere");
-        for inode in [plain, odd, link] {
+        let mut local = plain.clone();
+        (local.form, local.blob, local.taken) = (Form::Local, 12, 1 << 40);
+        for inode in [plain, odd, link, local] {
             let record = inode.encode(b"k", 9);
             assert_eq!(Inode::decode(b"k", 9, &record), Some(inode));
             assert_eq!(Inode::decode(b"l", 9, &record), None);

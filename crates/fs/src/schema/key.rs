@@ -165,6 +165,11 @@ impl Keys {
         Self { prefix: volume.to_be_bytes() }
     }
 
+    /// The volume's number.
+    pub fn volume_number(&self) -> u16 {
+        u16::from_be_bytes(self.prefix)
+    }
+
     /// Every key of the volume.
     pub fn all(&self) -> KeyRange {
         KeyRange::prefix(&self.prefix)
@@ -194,6 +199,11 @@ impl Keys {
 
     pub(crate) fn next_inode(&self) -> Key {
         self.family(Family::Volume).byte(b'n').key()
+    }
+
+    /// Which start of the machine the local home was last used in.
+    pub(crate) fn life(&self) -> Key {
+        self.family(Family::Volume).byte(b'l').key()
     }
 
     pub(crate) fn scrub(&self) -> Key {
@@ -288,6 +298,16 @@ impl Keys {
 
     pub(crate) fn inline(&self, blob: u64) -> Key {
         self.family(Family::Inline).number(blob).key()
+    }
+
+    #[inline]
+    pub(crate) fn backing(&self, blob: u64) -> Key {
+        self.family(Family::Backing).number(blob).key()
+    }
+
+    /// Backing files from a number on.
+    pub(crate) fn backings_from(&self, blob: u64) -> KeyRange {
+        KeyRange { start: self.backing(blob), end: self.family(Family::Backing).prefix().end }
     }
 
     pub(crate) fn map(&self, blob: u64, chunk: u64) -> Key {

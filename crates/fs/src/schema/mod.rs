@@ -1,5 +1,6 @@
 //! Every key and every record, in one place. docs/format.md says the same in prose.
 
+mod backing;
 pub(crate) mod codec;
 mod family;
 mod inode;
@@ -9,6 +10,7 @@ mod map;
 mod record;
 mod scrub;
 
+pub use backing::BackingRecord;
 pub use family::Family;
 pub(crate) use inode::hour_of;
 pub use inode::{Form, Inode};

@@ -4,7 +4,8 @@ use crate::blob::block;
 use crate::op::xattr;
 use crate::schema::codec::unseal;
 use crate::schema::{
-    Entry, Inode, Job, MapEntry, Parsed, ScrubRecord, SessionRecord, VolumeRecord, decode_locks,
+    BackingRecord, Entry, Inode, Job, MapEntry, Parsed, ScrubRecord, SessionRecord, VolumeRecord,
+    decode_locks,
 };
 use crate::types::Ino;
 use bytes::Bytes;
@@ -34,7 +35,9 @@ pub(super) fn damage(
         Parsed::Op { .. } => unseal(key, value).is_some(),
         Parsed::Job { .. } => Job::decode(key, value).is_some(),
         Parsed::Scrub => ScrubRecord::decode(key, value).is_some(),
+        Parsed::Backing { .. } => BackingRecord::decode(key, value).is_some(),
         Parsed::Epoch
+        | Parsed::Life
         | Parsed::NextInode
         | Parsed::Counter { .. }
         | Parsed::Lease { .. }

@@ -21,8 +21,9 @@ pub use options::{Atime, SessionOptions, Sharing};
 pub(crate) use start::bury;
 
 use crate::error::{Error, Kind, Result, stale};
+use crate::local::Local;
 use crate::reply::Reply;
-use crate::tx::Tx;
+use crate::tx::{Ended, Tx};
 use crate::types::Ino;
 use crate::volume::Volume;
 use alloc::Numbers;
@@ -65,6 +66,10 @@ pub(crate) struct Shared {
     pub(crate) session_key: Key,
     pub(crate) epoch_key: Key,
     pub(crate) open: OpenFiles,
+    /// The local home, where there is one.
+    pub(crate) local: Option<Local>,
+    /// New bytes go there.
+    pub(crate) lends: bool,
     pub(crate) handles: Handles,
     pub(crate) times: times::AccessTimes,
     pub(crate) jobs_waiting: AtomicBool,
@@ -172,16 +177,22 @@ impl Session {
     {
         self.0.check_alive()?;
         let (shared, body) = (&self.0, &body);
-        let done = shared
-            .volume
-            .world
-            .store
-            .transact_send(Durability::Process, |txn, _| async move {
-                let (tx, value) = body(Tx::view(shared, txn)).await?;
-                Ok::<_, Error>((tx.abandon(), value))
-            })
-            .await?;
-        Ok(done.value)
+        loop {
+            let settled = shared.local.as_ref().map(Local::settled);
+            let done = shared
+                .volume
+                .world
+                .store
+                .transact_send(Durability::Process, |txn, _| async move {
+                    let (tx, value) = body(Tx::view(shared, txn)).await?;
+                    Ok::<_, Error>((tx.abandon(), value))
+                })
+                .await?;
+            // What was read of a file that was settled meanwhile may be half of before and half of after.
+            if shared.local.as_ref().map(Local::settled) == settled {
+                return Ok(done.value);
+            }
+        }
     }
 
     /// Runs `body` in a fenced transaction and commits it; again, from the start, after a conflict. When
@@ -242,22 +253,25 @@ impl Session {
                     && let Some(logged) = logged
                     && let Some(value) = logged.replay::<T>(&mut tx).await?
                 {
-                    return Ok((tx.abandon(), (value, Vec::new(), 0)));
+                    return Ok((tx.abandon(), (value, Ended::default(), 0)));
                 }
                 let (mut tx, value) = body(tx).await?;
                 let cleared = match logged {
                     Some(logged) => logged.record(&mut tx, &value)?,
                     None => 0,
                 };
-                let (txn, doomed) = tx.finish()?;
-                Ok::<_, Error>((txn, (value, doomed, cleared)))
+                let (txn, ended) = tx.finish()?;
+                Ok::<_, Error>((txn, (value, ended, cleared)))
             })
             .await?;
-        let (value, doomed, cleared) = done.value;
+        let (value, ended, cleared) = done.value;
         if let Some(logged) = logged {
             logged.cleared(cleared);
         }
-        drop(doomed);
+        for (ino, blob) in ended.retired {
+            shared.give_back(ino, blob);
+        }
+        drop(ended.doomed);
         Ok(value)
     }
 }

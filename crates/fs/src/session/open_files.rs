@@ -34,6 +34,9 @@ struct Open {
     garbage: bool,
     /// There may be locks of this session.
     locked: bool,
+    /// Whether the kernel reads and writes its file by itself, or through this process: the same for all
+    /// handles from the first to the last.
+    by_kernel: Option<bool>,
 }
 
 /// What an open has to do about the lease.
@@ -200,6 +203,30 @@ impl OpenFiles {
             }
         }
         self.doom(ino)
+    }
+
+    /// Keeps an inode from being opened; `None` when it is open.
+    pub(crate) fn bar(&self, ino: Ino) -> Option<Doomed> {
+        let mut table = self.0.lock();
+        if table.inodes.contains_key(&ino) {
+            return None;
+        }
+        *table.doomed.entry(ino).or_default() += 1;
+        Some(Doomed { table: Arc::clone(&self.0), ino })
+    }
+
+    /// Who reads and writes the file of an inode that is open: as was decided before, or as is `wanted`.
+    pub(crate) fn decide(&self, ino: Ino, wanted: bool) -> bool {
+        let mut table = self.0.lock();
+        match table.inodes.get_mut(&ino) {
+            Some(open) => *open.by_kernel.get_or_insert(wanted),
+            None => false,
+        }
+    }
+
+    /// What was decided.
+    pub(crate) fn is_by_kernel(&self, ino: Ino) -> Option<bool> {
+        self.0.lock().inodes.get(&ino)?.by_kernel
     }
 
     /// Keeps an inode from being opened while it is removed; `None` when it is open. Then the last

@@ -45,6 +45,8 @@ pub struct SessionOptions {
     /// The client was served by a process that died. It may ask again, and it may have any inode open
     /// until it says that it has forgotten it.
     pub takes_over: bool,
+    /// New bytes go to the local home, where there is one and the volume has neither parity nor a bound of bytes.
+    pub local: bool,
     /// The machine's name, for people.
     pub host: String,
     /// The process there, for people.
@@ -62,6 +64,7 @@ impl Default for SessionOptions {
             handles_from: 0,
             survives: false,
             takes_over: false,
+            local: true,
             host: String::new(),
             pid: 0,
         }

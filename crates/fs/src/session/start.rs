@@ -5,6 +5,7 @@ use super::{
     asked, times,
 };
 use crate::error::{Error, Kind, Result};
+use crate::local::Local;
 use crate::schema::{Job, Keys, Parsed, SessionRecord, VolumeRecord};
 use crate::volume::Volume;
 use base::sync::Mutex;
@@ -39,6 +40,9 @@ impl Session {
         }
         let id = enroll(volume, &record).await?;
         let keys = volume.keys;
+        let home = volume.world.home.as_ref().filter(|_| private);
+        let local = home.map(|home| Local::new(Arc::clone(home), keys.volume_number()));
+        let bounded = volume.record.parity_group > 0 || volume.record.capacity_bytes > 0;
         let session = Session(
             Arc::new(Shared {
                 volume: volume.clone(),
@@ -48,6 +52,8 @@ impl Session {
                 session_key: keys.session(id),
                 epoch_key: keys.epoch(),
                 open: OpenFiles::default(),
+                lends: local.is_some() && options.local && !bounded,
+                local,
                 handles: Handles::new(options.handles_max, options.handles_from),
                 times: times::AccessTimes::default(),
                 // What a crash has left behind.
@@ -70,6 +76,7 @@ impl Session {
             session.0.keep_inherited().await?;
             session.hold_nameless().await?;
         }
+        session.recover_local().await?;
         Ok(session)
     }
 
@@ -77,6 +84,7 @@ impl Session {
     /// everything that it did is durable.
     pub async fn stop(&self) -> Result<()> {
         self.flush_times().await?;
+        self.settle_all().await?;
         let id = self.0.id;
         // What is left to do is done before the key goes: afterwards this session can do nothing.
         self.run_reap_of(id).await?;
@@ -87,6 +95,7 @@ impl Session {
             Err(error) => return Err(error),
         }
         self.0.ended.store(true, Ordering::Release);
+        self.wake_tender();
         self.sync_store().await
     }
 }

@@ -99,7 +99,7 @@ impl Tx {
             return Ok(false);
         }
         let changed = match inode.form {
-            Form::Inline => 0,
+            Form::Inline | Form::Local => 0,
             Form::Mapped => self.changed(ino).await?,
         };
         let now = self.session.volume.world.now();

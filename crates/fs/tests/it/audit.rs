@@ -1,7 +1,9 @@
 //! Looks at every key of a volume and says what does not fit together.
 
 use bytes::Bytes;
-use fs::schema::{BlockPlace, Entry, Form, Inode, Job, MapEntry, PARITY_BLOCK, Parsed};
+use fs::schema::{
+    BackingRecord, BlockPlace, Entry, Form, Inode, Job, MapEntry, PARITY_BLOCK, Parsed,
+};
 use fs::{FileType, Ino, ROOT, Volume};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,6 +40,7 @@ struct Seen {
     ops: BTreeSet<u64>,
     beside: BTreeSet<Ino>,
     xattrs: BTreeSet<Ino>,
+    backings: BTreeMap<u64, BackingRecord>,
 }
 
 fn number(value: &[u8]) -> u64 {
@@ -48,7 +51,10 @@ fn collect(volume: &Volume, found: &BTreeMap<Vec<u8>, Bytes>) -> Seen {
     let mut seen = Seen::default();
     for (key, value) in found {
         match volume.keys().parse(key).expect("a known key") {
-            Parsed::Volume | Parsed::Epoch | Parsed::NextInode | Parsed::Scrub => {}
+            Parsed::Volume | Parsed::Epoch | Parsed::NextInode | Parsed::Scrub | Parsed::Life => {}
+            Parsed::Backing { blob } => {
+                seen.backings.insert(blob, BackingRecord::decode(key, value).unwrap());
+            }
             Parsed::Counter { counter, .. } => {
                 let sum = seen.counters.entry(counter).or_default();
                 *sum = sum.wrapping_add(number(value));
@@ -122,6 +128,12 @@ pub(crate) async fn audit(volume: &Volume, quiet: bool) {
         assert!(seen.inodes.get(ino).is_some_and(|inode| inode.xattrs), "attributes of {ino}");
     }
     assert_eq!(seen.sessions, seen.beats);
+    for (blob, record) in &seen.backings {
+        let owner = seen.inodes.values().find(|it| it.form == Form::Local && it.blob == *blob);
+        let lent = seen.inodes.get(&record.ino).filter(|_| record.ino != 0);
+        assert!(record.ino == 0 || lent.is_some(), "file {blob} is lent to nobody");
+        assert!(owner.is_none() || owner == lent, "file {blob} has two inodes, or is free");
+    }
     if quiet {
         assert_eq!(seen.jobs, []);
         let held: BTreeSet<_> = seen.leases.union(&seen.locks).copied().collect();

@@ -65,6 +65,7 @@ fn keys_are_what_they_were() {
         ("epoch", Parsed::Epoch),
         ("next inode", Parsed::NextInode),
         ("scrub", Parsed::Scrub),
+        ("life", Parsed::Life),
         ("bytes", Parsed::Counter { counter: b'b', shard: 3 }),
         ("inodes", Parsed::Counter { counter: b'i', shard: 0 }),
         ("inode", Parsed::Inode { ino: 0x0100 }),
@@ -78,6 +79,7 @@ fn keys_are_what_they_were() {
         ("conflict", Parsed::Conflict { ino: 9, part: b'a' }),
         ("entry", Parsed::Entry { parent: 1, name: b"name".to_vec() }),
         ("inline", Parsed::Inline { blob: 9 }),
+        ("backing", Parsed::Backing { blob: 9 }),
         ("map", Parsed::Map { blob: 9, chunk: 2 }),
         ("block", Parsed::Block(place)),
         ("parity", Parsed::Block(BlockPlace { block: PARITY_BLOCK | 1, generation: 0, ..place })),
@@ -110,6 +112,10 @@ fn records_are_what_they_were() {
     dir.parent = 1;
     let mut device = Inode::new(300, mode::CHARACTER | 0o600, 0, 0, time(0));
     (device.rdev, device.inline_len) = (0x0105, 0);
+
+    let mut local = plain.clone();
+    (local.form, local.blob, local.size, local.taken) = (Form::Local, 301, 1 << 20, 1 << 19);
+    let lent = BackingRecord { ino: 300, synced: true, base: time(1), served_here: false };
 
     let mut data = Data { allocated: Bits::of(0..70), layers: Vec::new() };
     data.store(0, Some(0));
@@ -145,6 +151,9 @@ fn records_are_what_they_were() {
         ("link", link.encode(key, 300)),
         ("directory", dir.encode(key, 300)),
         ("device", device.encode(key, 300)),
+        ("local file", local.encode(key, 300)),
+        ("backing, free", BackingRecord::default().encode(key)),
+        ("backing, lent", lent.encode(key)),
         ("entry", Entry { ino: 300, file_type: FileType::Directory }.encode(key)),
         ("map, zero", MapEntry::Zero.encode(key)),
         ("map, data", MapEntry::Data(data).encode(key)),
@@ -214,6 +223,7 @@ const GOLDEN_KEYS: &[(&str, &str)] = &[
     ("epoch", "01024d65"),
     ("next inode", "01024d6e"),
     ("scrub", "01024d73"),
+    ("life", "01024d6c"),
     ("bytes", "0102736203"),
     ("inodes", "0102736900"),
     ("inode", "0102690000000000000100"),
@@ -227,6 +237,7 @@ const GOLDEN_KEYS: &[(&str, &str)] = &[
     ("conflict", "0102690000000000000009fe61"),
     ("entry", "01026400000000000000016e616d65"),
     ("inline", "0102620000000000000009"),
+    ("backing", "0102770000000000000009"),
     ("map", "01026600000000000000090000000000000002"),
     ("block", "01026300000000000000030000000000000405000000000000000608090a0b0c0d0e0f0007"),
     ("parity", "01026300000000000000030000000000000405000000000000000600000000000000008001"),
@@ -246,6 +257,12 @@ const GOLDEN_RECORDS: &[(&str, &str)] = &[
     ("link", "011007ffc3020100000006000000000000000000000005000000067461726765749e51424a"),
     ("directory", "010007ed83010100000000000100000000000000000005000000e2f740d7"),
     ("device", "0100078043010000850200000000000000000000000005000000d4036ac0"),
+    (
+        "local file",
+        "014807a4830201e807e907008080400000a0c21e00d2496b0000000005000000ad02000000008080206ed6732b",
+    ),
+    ("backing, free", "0100007ff80ad8"),
+    ("backing, lent", "0101ac02010000000000000005000000462693c5"),
     ("entry", "0104ac02fc94321f"),
     ("map, zero", "01006ae32f39"),
     (

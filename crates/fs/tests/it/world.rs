@@ -42,7 +42,7 @@ impl Bench {
                 deadline: Duration::from_secs(3600),
                 ..Retry::default()
             });
-        Self { world: World { store, clock: shared, random }, clock, sim }
+        Self { world: World { store, clock: shared, random, home: None }, clock, sim }
     }
 
     /// The same store through `engine`, for another process of the same world.
@@ -54,7 +54,7 @@ impl Bench {
             deadline: Duration::from_secs(3600),
             ..Retry::default()
         });
-        World { store, clock, random: Arc::clone(&self.world.random) }
+        World { store, clock, random: Arc::clone(&self.world.random), home: None }
     }
 
     /// The same store through a probe.

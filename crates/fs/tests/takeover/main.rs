@@ -18,7 +18,12 @@ fn world() -> World {
     let clock: Arc<dyn Clock> = Arc::new(SimClock::new());
     let random: Arc<dyn Random> = Arc::new(SeededRandom::new(5));
     let engine = Arc::new(kv::mem::Mem::new());
-    World { store: kv::Store::new(engine, clock.clone(), random.clone()), clock, random }
+    World {
+        store: kv::Store::new(engine, clock.clone(), random.clone()),
+        clock,
+        random,
+        home: None,
+    }
 }
 
 async fn begin(volume: &Volume, generation: u64) -> Session {

@@ -11,7 +11,7 @@ impl Handler {
         let handle = self.session.opendir(&caller(header, 0), header.ino).await.map_err(gone)?;
         let private = self.policy.private;
         let flags = if private { fopen::CACHE_DIR | fopen::KEEP_CACHE } else { 0 };
-        Ok(Reply::Opened { handle: handle.0, flags })
+        Ok(Reply::Opened { handle: handle.0, flags, backing: 0 })
     }
 
     pub(crate) async fn readdir(

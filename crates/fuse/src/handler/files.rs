@@ -4,7 +4,7 @@ use super::{Handler, caller, gone, writer};
 use crate::reply::{Errno, Reply};
 use crate::request::{CopyRange, Header, Write};
 use crate::wire::numbers::fopen;
-use fs::{Fallocate, Kind, LockKind, OpenFlags, Seek};
+use fs::{Fallocate, Handle, Kind, LockKind, OpenFlags, Seek};
 use rustix::fs::OFlags;
 
 /// The modes of fallocate(2).
@@ -31,8 +31,13 @@ fn open_flags(flags: u32) -> OpenFlags {
 impl Handler {
     /// On a private store the kernel's pages stay true after a close, and closing has nothing to
     /// write or to unlock. On a shared one opening a file drops them.
-    fn fopen(&self) -> u32 {
-        if self.policy.private { fopen::KEEP_CACHE | fopen::NOFLUSH } else { 0 }
+    fn fopen(&self, handle: Handle) -> (u32, u32) {
+        match self.session.backing_id(handle) {
+            // Its pages are those of the file below.
+            Some(id) => (fopen::PASSTHROUGH | fopen::NOFLUSH, id),
+            None if self.policy.private => (fopen::KEEP_CACHE | fopen::NOFLUSH, 0),
+            None => (0, 0),
+        }
     }
 
     pub(crate) async fn open(
@@ -46,12 +51,12 @@ impl Handler {
         let caller = writer(header, kill);
         let opened = self.session.open_noting(&caller, header.ino, flags).await;
         let (handle, due) = opened.map_err(gone)?;
-        let mut flags = self.fopen();
+        let (mut flags, backing) = self.fopen(handle);
         if due {
             // The first read comes here, and changes the access time.
             flags &= !fopen::KEEP_CACHE;
         }
-        Ok(Reply::Opened { handle: handle.0, flags })
+        Ok(Reply::Opened { handle: handle.0, flags, backing })
     }
 
     pub(crate) async fn create(
@@ -73,7 +78,8 @@ impl Handler {
             _ => error.into(),
         })?;
         let ttl = self.policy.ttl;
-        Ok(Reply::Created { attr, ttl, handle: handle.0, flags: self.fopen() })
+        let (flags, backing) = self.fopen(handle);
+        Ok(Reply::Created { attr, ttl, handle: handle.0, flags, backing })
     }
 
     pub(crate) async fn tmpfile(
@@ -87,7 +93,8 @@ impl Handler {
         let caller = caller(header, umask);
         let (attr, handle) = self.once(header).tmpfile(&caller, header.ino, mode, flags).await?;
         let ttl = self.policy.ttl;
-        Ok(Reply::Created { attr, ttl, handle: handle.0, flags: self.fopen() })
+        let (flags, backing) = self.fopen(handle);
+        Ok(Reply::Created { attr, ttl, handle: handle.0, flags, backing })
     }
 
     pub(crate) async fn read(
@@ -194,7 +201,7 @@ impl Handler {
     }
 
     pub(crate) async fn syncfs(&self) -> Result<Reply, Errno> {
-        self.session.sync().await?;
+        self.session.sync_all().await?;
         Ok(Reply::Done)
     }
 

@@ -84,17 +84,17 @@ pub(crate) fn reply(unique: u64, answer: &Result<Reply, Errno>) -> Option<(Encod
             out.u64(0).u64(0).u64(secs).u64(0).u32(nanos).u32(0).zeros(88);
         }
         Reply::Attr { attr, ttl } => {
-            let (secs, nanos) = parts(*ttl);
+            let (secs, nanos) = attr_parts(attr, *ttl);
             out.u64(secs).u32(nanos).u32(0);
             out.raw(&attributes(attr));
         }
         Reply::Statx { attr, ttl } => statx(&mut out, attr, *ttl),
-        Reply::Opened { handle, flags } => {
-            out.u64(*handle).u32(*flags).u32(0);
+        Reply::Opened { handle, flags, backing } => {
+            out.u64(*handle).u32(*flags).u32(*backing);
         }
-        Reply::Created { attr, ttl, handle, flags } => {
+        Reply::Created { attr, ttl, handle, flags, backing } => {
             entry(&mut out, attr, *ttl);
-            out.u64(*handle).u32(*flags).u32(0);
+            out.u64(*handle).u32(*flags).u32(*backing);
         }
         Reply::Bytes(bytes) => payload = bytes,
         Reply::Listing(bytes) => payload = bytes,
@@ -134,7 +134,10 @@ pub(crate) fn init_reply(unique: u64, init: &InitReply) -> Encoded {
     // The kernel slows down those who read ahead at three quarters.
     out.u16(init.max_background).u16(init.max_background / 4 * 3);
     // Times are kept to the nanosecond.
-    out.u32(init.max_write).u32(1).u16(init.max_pages).u16(0).u32(high).zeros(28);
+    out.u32(init.max_write).u32(1).u16(init.max_pages).u16(0).u32(high);
+    // Files that the kernel uses by itself lie on a filesystem that is stacked on no other.
+    let depth = u32::from(flags & init::PASSTHROUGH != 0);
+    out.u32(depth).zeros(24);
     out
 }
 
@@ -157,6 +160,11 @@ fn parts(time: Duration) -> (u64, u32) {
     (time.as_secs(), time.subsec_nanos())
 }
 
+/// How long attributes may be kept: not at all, when nobody tells of what changes.
+fn attr_parts(attr: &Attr, ttl: Duration) -> (u64, u32) {
+    parts(if attr.live { Duration::ZERO } else { ttl })
+}
+
 fn entry(out: &mut Encoded, attr: &Attr, ttl: Ttl) {
     out.raw(&entry_bytes(attr.ino, attr, ttl));
 }
@@ -164,7 +172,8 @@ fn entry(out: &mut Encoded, attr: &Attr, ttl: Ttl) {
 fn entry_bytes(ino: u64, attr: &Attr, ttl: Ttl) -> [u8; ENTRY] {
     let mut bytes = [0; ENTRY];
     let mut at = Slots { bytes: &mut bytes, at: 0 };
-    let ((entry_secs, entry_nanos), (attr_secs, attr_nanos)) = (parts(ttl.entry), parts(ttl.attr));
+    let (entry_secs, entry_nanos) = parts(ttl.entry);
+    let (attr_secs, attr_nanos) = attr_parts(attr, ttl.attr);
     // Numbers are never used again, so one generation is enough.
     at.u64(ino).u64(1).u64(entry_secs).u64(attr_secs).u32(entry_nanos).u32(attr_nanos);
     at.raw(&attributes(attr));
@@ -185,7 +194,7 @@ fn attributes(attr: &Attr) -> [u8; 88] {
 }
 
 fn statx(out: &mut Encoded, attr: &Attr, ttl: Duration) {
-    let (secs, nanos) = parts(ttl);
+    let (secs, nanos) = attr_parts(attr, ttl);
     out.u64(secs).u32(nanos).u32(0).u64(0).u64(0);
     out.u32(STATX_MASK).u32(attr.block_bytes).u64(0);
     out.u32(attr.nlink).u32(attr.uid).u32(attr.gid).u16(attr.mode as u16).u16(0);

@@ -33,6 +33,7 @@ pub(crate) mod init {
     pub(crate) const SETXATTR_EXT: u64 = 1 << 29;
     pub(crate) const INIT_EXT: u64 = 1 << 30;
     pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
+    pub(crate) const PASSTHROUGH: u64 = 1 << 37;
     pub(crate) const HAS_RESEND: u64 = 1 << 39;
 }
 
@@ -55,6 +56,7 @@ pub(crate) mod fopen {
     pub(crate) const KEEP_CACHE: u32 = 1 << 1;
     pub(crate) const CACHE_DIR: u32 = 1 << 3;
     pub(crate) const NOFLUSH: u32 = 1 << 5;
+    pub(crate) const PASSTHROUGH: u32 = 1 << 7;
 }
 
 pub(crate) const OPEN_KILL_SUIDGID: u32 = 1;

@@ -18,7 +18,7 @@ pub(crate) fn world(store: Arc<dyn kv::Engine>) -> World {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let random: Arc<dyn Random> = Arc::new(OsRandom::new());
     let store = kv::Store::new(store, Arc::clone(&clock), Arc::clone(&random));
-    World { store, clock, random }
+    World { store, clock, random, home: None }
 }
 
 impl Ground {

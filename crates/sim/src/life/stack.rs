@@ -74,7 +74,7 @@ fn world(engine: Arc<dyn Engine>, clock: &SimClock, seed: u64) -> World {
     let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed));
     let retry = Retry { attempts_max: 4, ..Retry::default() };
     let store = Store::new(Arc::new(sim), shared.clone(), Arc::clone(&random)).with_retry(retry);
-    World { store, clock: shared, random }
+    World { store, clock: shared, random, home: None }
 }
 
 fn session_options() -> SessionOptions {

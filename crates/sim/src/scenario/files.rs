@@ -76,7 +76,7 @@ fn start(
     let retry =
         Retry { attempts_max: 10_000, deadline: Duration::from_secs(100_000), ..Retry::default() };
     let store = Store::new(Arc::new(sim), shared.clone(), Arc::clone(&numbers)).with_retry(retry);
-    let world = World { store, clock: shared, random: numbers };
+    let world = World { store, clock: shared, random: numbers, home: None };
     let format = draw_format(random);
     let options = SessionOptions {
         sharing,

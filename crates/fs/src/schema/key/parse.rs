@@ -18,6 +18,7 @@ pub enum Parsed {
     Epoch,
     NextInode,
     Scrub,
+    Life,
     Counter { counter: u8, shard: u8 },
     Inode { ino: Ino },
     Lock { ino: Ino, session: u64, owner: u64, flock: bool },
@@ -29,6 +30,7 @@ pub enum Parsed {
     Conflict { ino: Ino, part: u8 },
     Entry { parent: Ino, name: Vec<u8> },
     Inline { blob: u64 },
+    Backing { blob: u64 },
     Map { blob: u64, chunk: u64 },
     Block(BlockPlace),
     Garbage { ino: Ino },
@@ -69,6 +71,7 @@ impl Keys {
                 Some(b'e') => Parsed::Epoch,
                 Some(b'n') => Parsed::NextInode,
                 Some(b's') => Parsed::Scrub,
+                Some(b'l') => Parsed::Life,
                 Some(_) => return None,
             },
             Family::Counter => {
@@ -110,6 +113,7 @@ impl Keys {
             }
             Family::Entry => Parsed::Entry { parent: rest.number()?, name: rest.name()? },
             Family::Inline => Parsed::Inline { blob: rest.number()? },
+            Family::Backing => Parsed::Backing { blob: rest.number()? },
             Family::Map => Parsed::Map { blob: rest.number()?, chunk: rest.number()? },
             Family::Block => Parsed::Block(BlockPlace {
                 slot: rest.number()?,
@@ -142,6 +146,7 @@ impl Keys {
             Parsed::Epoch => self.epoch(),
             Parsed::NextInode => self.next_inode(),
             Parsed::Scrub => self.scrub(),
+            Parsed::Life => self.life(),
             Parsed::Counter { counter, shard } => {
                 self.family(Family::Counter).byte(*counter).byte(*shard).key()
             }
@@ -157,6 +162,7 @@ impl Keys {
             Parsed::Conflict { ino, part } => self.inode_part(*ino, CONFLICT).byte(*part).key(),
             Parsed::Entry { parent, name } => self.entry(*parent, name),
             Parsed::Inline { blob } => self.inline(*blob),
+            Parsed::Backing { blob } => self.backing(*blob),
             Parsed::Map { blob, chunk } => self.map(*blob, *chunk),
             Parsed::Block(place) => self.block(*place),
             Parsed::Garbage { ino } => self.garbage(*ino),

@@ -1,0 +1,271 @@
+//! Reading and changing bytes that are in a file of the home, through this process.
+
+use super::pool::Backed;
+use super::{LocalFile, failed};
+use crate::access;
+use crate::error::{Error, Kind, Result, no_space};
+use crate::schema::{BackingRecord, Form, Part};
+use crate::session::{OpKind, Session};
+use crate::types::{Caller, FILE_BYTES_MAX, Fallocate, Ino, Seek, Time};
+use bytes::{Bytes, BytesMut};
+use home::Wanted;
+use std::sync::atomic::Ordering;
+
+/// Bytes that are copied from the store at once.
+const COPIED_AT_ONCE: u64 = 8 << 20;
+/// Files whose records one transaction changes.
+const SYNCED_AT_ONCE: usize = 256;
+
+impl Backed {
+    /// The bytes from `offset` on, at most `len` and not past the end.
+    pub(crate) fn read(&self, offset: u64, len: u64) -> Result<Bytes> {
+        let failed = |error| failed("read", self.blob, &error);
+        let size = self.file.stat().map_err(failed)?.len;
+        let len = size.saturating_sub(offset).min(len);
+        let mut bytes = BytesMut::zeroed(usize::try_from(len).unwrap_or(0));
+        let read = self.file.read_at(&mut bytes, offset).map_err(failed)?;
+        bytes.truncate(read);
+        Ok(bytes.freeze())
+    }
+
+    /// Cuts or extends it.
+    pub(crate) fn truncate(&self, len: u64) -> Result<()> {
+        self.file.truncate(len).map_err(|error| failed("cut", self.blob, &error))
+    }
+
+    /// Sets when its bytes changed.
+    pub(crate) fn set_changed(&self, at: Time) -> Result<()> {
+        let set = self.file.set_changed((at.secs, at.nanos));
+        set.map_err(|error| failed("set the time of", self.blob, &error))
+    }
+
+    /// Makes a range as it is asked for.
+    pub(crate) fn fallocate(&self, what: Fallocate, offset: u64, len: u64) -> Result<()> {
+        let done = match what {
+            Fallocate::Allocate { keep_size } => self.file.allocate(offset, len, keep_size),
+            Fallocate::ZeroRange { keep_size } => self.file.zero(offset, len, keep_size),
+            Fallocate::PunchHole => self.file.punch(offset, len),
+        };
+        done.map_err(|error| failed("allocate in", self.blob, &error))
+    }
+
+    /// The first data or hole at or behind `offset`.
+    pub(crate) fn seek(&self, offset: u64, what: Seek) -> Result<u64> {
+        let wanted = match what {
+            Seek::Data => Wanted::Data,
+            Seek::Hole => Wanted::Hole,
+        };
+        let found = self.file.seek(offset, wanted);
+        let found = found.map_err(|error| failed("look into", self.blob, &error))?;
+        found.ok_or_else(|| Error::new(Kind::NoDevice, "there is nothing more behind this offset"))
+    }
+}
+
+impl LocalFile {
+    /// Writes at an offset, or at the end.
+    fn write(&self, offset: Option<u64>, bytes: &[u8]) -> Result<u64> {
+        let (file, blob) = (&self.backed.file, self.backed.blob);
+        let failed = |error| failed("write to", blob, &error);
+        let _end = offset.is_none().then(|| self.end.lock());
+        let at = match offset {
+            Some(offset) => offset,
+            None => file.stat().map_err(failed)?.len,
+        };
+        let room = FILE_BYTES_MAX.saturating_sub(at).min(bytes.len() as u64) as usize;
+        let bytes = bytes.get(..room).unwrap_or(bytes);
+        file.write_at(bytes, at).map_err(failed)?;
+        Ok(bytes.len() as u64)
+    }
+}
+
+impl Session {
+    /// Reads bytes of an inode whose file this is, and notes that.
+    pub(crate) async fn read_local(
+        &self,
+        file: &LocalFile,
+        offset: u64,
+        len: u64,
+    ) -> Result<Bytes> {
+        let bytes = file.backed.read(offset, len)?;
+        if len > 0 {
+            self.note_read_of(file.ino).await?;
+        }
+        Ok(bytes)
+    }
+
+    /// Notes that somebody reads an inode.
+    pub(crate) async fn note_read_of(&self, ino: Ino) -> Result<()> {
+        self.view(|mut tx| async move {
+            if let Some(inode) = tx.find_inode(ino, kv::Read::Snapshot).await? {
+                tx.session.note_read(ino, &inode, 0);
+            }
+            Ok((tx, ()))
+        })
+        .await
+    }
+
+    /// Writes bytes of an inode whose file this is.
+    pub(crate) async fn write_local(
+        &self,
+        file: &LocalFile,
+        caller: &Caller,
+        offset: Option<u64>,
+        bytes: &[u8],
+    ) -> Result<u64> {
+        let written = file.write(offset, bytes)?;
+        self.take_privileges(file.ino, caller).await?;
+        Ok(written)
+    }
+
+    /// Takes set-user and set-group bits from a file that somebody changes who may not keep them.
+    pub(crate) async fn take_privileges(&self, ino: Ino, caller: &Caller) -> Result<()> {
+        if caller.is_privileged() {
+            return Ok(());
+        }
+        let inode = self.inode_now(ino).await?;
+        if !access::drop_privileges(&mut inode.clone(), caller) {
+            return Ok(());
+        }
+        self.change(OpKind::Idempotent, |mut tx| async move {
+            let mut inode = tx.inode(ino).await?;
+            if access::drop_privileges(&mut inode, caller) {
+                tx.put_inode(ino, &inode, &[Part::Access])?;
+            }
+            Ok((tx, ()))
+        })
+        .await
+    }
+
+    /// Copies bytes of an inode to one whose file this is, as the host does it best where both have files.
+    pub(crate) async fn copy_to_local(
+        &self,
+        caller: &Caller,
+        from: Ino,
+        at: u64,
+        to: &LocalFile,
+        to_at: u64,
+        len: u64,
+    ) -> Result<u64> {
+        let (file, blob) = (&to.backed.file, to.backed.blob);
+        let failed = |error| failed("copy to", blob, &error);
+        let copied = loop {
+            if let Some(source) = self.local_file(from).await {
+                break file.copy_from(&*source.backed.file, at, to_at, len).map_err(failed)?;
+            }
+            // Inline, or mapped: a piece of it.
+            match self.read_stored(from, at, len.min(COPIED_AT_ONCE)).await {
+                Err(error) if error.is_moved() => {
+                    self.open_local(from).await?;
+                }
+                read => {
+                    let bytes = read?;
+                    file.write_at(&bytes, to_at).map_err(failed)?;
+                    break bytes.len() as u64;
+                }
+            }
+        };
+        self.take_privileges(to.ino, caller).await?;
+        Ok(copied)
+    }
+
+    /// Allocates, zeroes or frees a range.
+    pub(crate) async fn fallocate_local(
+        &self,
+        file: &LocalFile,
+        caller: &Caller,
+        what: Fallocate,
+        offset: u64,
+        len: u64,
+    ) -> Result<()> {
+        if len > 1 << 44 && what != Fallocate::PunchHole {
+            return Err(no_space("there is no disk of this size"));
+        }
+        file.backed.fallocate(what, offset, len)?;
+        self.take_privileges(file.ino, caller).await
+    }
+
+    /// Makes all files that are lent survive the loss of power.
+    pub(crate) async fn sync_lent(&self) -> Result<()> {
+        let Some(local) = &self.0.local else {
+            return Ok(());
+        };
+        let lent = local.all_lent();
+        if lent.is_empty() {
+            return Ok(());
+        }
+        local.home.sync_all().map_err(|error| failed("sync all of", 0, &error))?;
+        for files in lent.chunks(SYNCED_AT_ONCE) {
+            self.change(OpKind::Idempotent, |mut tx| async move {
+                for file in files.iter().filter(|file| !file.own) {
+                    let key = tx.keys.backing(file.backed.blob);
+                    let found = tx.get(&key, kv::Read::Serializable).await?;
+                    let found = found.and_then(|found| BackingRecord::decode(&key, &found));
+                    // It may have been settled, and be another's by now.
+                    if let Some(record) = found.filter(|record| record.ino == file.ino) {
+                        let record = BackingRecord { synced: true, ..record };
+                        tx.put_backing(file.backed.blob, record)?;
+                    }
+                }
+                Ok((tx, ()))
+            })
+            .await?;
+            for file in files {
+                file.synced.store(true, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes an inode whose file this is survive the loss of power: a small one by its bytes in the store,
+    /// in the commit that is synced anyway, any other by its file.
+    pub(crate) async fn sync_local(&self, file: &LocalFile) -> Result<()> {
+        let (ino, blob) = (file.ino, file.backed.blob);
+        let max = u64::from(self.0.volume.record.inline_bytes_max);
+        let failed = |error| failed("sync", blob, &error);
+        let stat = file.backed.file.stat().map_err(failed)?;
+        let small = stat.len <= max && !file.own && !file.synced.load(Ordering::Acquire);
+        let bytes = match small {
+            true => Some(file.backed.read(0, stat.len)?),
+            false => {
+                file.backed.file.sync().map_err(failed)?;
+                None
+            }
+        };
+        // Longer by now: it is not small any more, and what is read is not all there is.
+        if bytes.as_ref().is_some_and(|bytes| bytes.len() as u64 != stat.len) {
+            return Err(Error::moved());
+        }
+        let (bytes, stat, served_here) = (&bytes, &stat, file.served_here.load(Ordering::Acquire));
+        self.change(OpKind::Idempotent, |mut tx| async move {
+            let Some(mut inode) = tx.find_inode(ino, kv::Read::Serializable).await? else {
+                return Ok((tx, ()));
+            };
+            let before = inode.clone();
+            match bytes {
+                Some(bytes) => {
+                    file.note(&mut inode, stat);
+                    crate::blob::put_inline(&mut tx, &mut inode, bytes).await?;
+                }
+                None if inode.form == Form::Local => {
+                    file.note(&mut inode, stat);
+                    tx.count_bytes(stat.taken as i64 - inode.taken as i64);
+                    inode.taken = stat.taken;
+                }
+                // What the record says does not count from here on.
+                None => {
+                    let base = super::time(file.base.changed);
+                    tx.put_backing(blob, BackingRecord { ino, synced: true, base, served_here })?;
+                }
+            }
+            if inode != before || bytes.is_some() {
+                tx.put_inode(ino, &inode, &[Part::Data])?;
+            }
+            Ok((tx, ()))
+        })
+        .await?;
+        if bytes.is_none() {
+            file.synced.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,330 @@
+//! How an inode gets a file of the home: when it is made, when it is opened, and when it outgrows its record.
+
+use super::pool::{Backed, UNTOUCHED};
+use super::{Entered, Local, LocalFile, Moving, Using, failed, time};
+use crate::blob;
+use crate::error::{Error, Result, corrupt, unsupported};
+use crate::schema::{BackingRecord, Form, Inode};
+use crate::session::{OpKind, Session, Shared};
+use crate::tx::Tx;
+use crate::types::{Ino, OpenFlags};
+use home::Stat;
+use kv::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long is waited for bytes that are being moved.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// A file that is about to be lent to an inode that is about to be made. Given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Loan<'a> {
+    local: &'a Local,
+    ino: Ino,
+    backed: Option<Arc<Backed>>,
+    /// Nobody looks for the inode's bytes before they are where they will be.
+    moving: Option<Moving<'a>>,
+}
+
+impl Loan<'_> {
+    /// Writes who has the file, with the inode.
+    pub(crate) fn record(&self, tx: &mut Tx) -> Result<()> {
+        match &self.backed {
+            Some(backed) => {
+                let base = time(UNTOUCHED);
+                let record = BackingRecord { ino: self.ino, base, ..BackingRecord::default() };
+                tx.put_backing(backed.blob, record)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether it is for this inode.
+    pub(crate) fn is_for(&self, ino: Ino) -> bool {
+        self.ino == ino
+    }
+
+    /// The inode is made. The file, for the kernel.
+    pub(crate) fn keep(mut self) -> Option<Arc<Backed>> {
+        let backed = self.backed.take()?;
+        let base = Stat { changed: UNTOUCHED, ..Stat::default() };
+        let file = LocalFile::new(self.ino, Arc::clone(&backed), false, base, true);
+        self.local.insert(file);
+        self.moving = None;
+        Some(backed)
+    }
+}
+
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        if let Some(backed) = self.backed.take() {
+            self.local.pool.put(backed);
+        }
+    }
+}
+
+impl Session {
+    /// The local home, if new bytes go there.
+    fn lending(&self) -> Option<&Local> {
+        self.0.local.as_ref().filter(|_| self.0.lends)
+    }
+
+    /// A file for an inode that is about to be made and opened as `flags` say; `None` where the kernel would
+    /// not use it.
+    pub(crate) async fn begin_loan(&self, ino: Option<Ino>, flags: OpenFlags) -> Option<Loan<'_>> {
+        let local = self.lending().filter(|local| local.pool.is_known_to_kernel())?;
+        let ino = ino.filter(|_| flags.write || flags.append)?;
+        let backed = match self.take_backing(local).await {
+            Ok(backed) if backed.id().is_some() => backed,
+            Ok(unknown) => {
+                local.pool.put(unknown);
+                return None;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a new file is served by this process");
+                return None;
+            }
+        };
+        let moving = local.begin_move(ino)?;
+        Some(Loan { local, ino, backed: Some(backed), moving: Some(moving) })
+    }
+
+    /// The file of an inode, if its bytes are in one that is open here.
+    pub(crate) async fn local_file(&self, ino: Ino) -> Option<Using> {
+        let local = self.0.local.as_ref()?;
+        loop {
+            match local.enter(ino) {
+                Entered::Absent => return None,
+                Entered::Found(file) => return Some(file),
+                Entered::Moving => self.0.volume.world.clock.sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// The same, but only while it is lent.
+    pub(crate) async fn lent_file(&self, ino: Ino) -> Option<Using> {
+        self.local_file(ino).await.filter(|file| file.is_lent())
+    }
+
+    /// The file of an inode whose record says that it has one. Opened, if it is not.
+    pub(crate) async fn open_local(&self, ino: Ino) -> Result<Option<Using>> {
+        let Some(local) = &self.0.local else {
+            return Err(corrupt(
+                "the bytes are in a local home, and there is none: mount the store that has it",
+            ));
+        };
+        loop {
+            if let Some(file) = self.local_file(ino).await {
+                return Ok(Some(file));
+            }
+            let inode = self.inode_now(ino).await?;
+            if inode.form != Form::Local {
+                return Ok(None);
+            }
+            let Some(moving) = local.begin_move(ino) else {
+                continue;
+            };
+            // It cannot be lent or settled now: what the record says holds.
+            let inode = self.inode_now(ino).await?;
+            if inode.form == Form::Local && !local.has(ino) {
+                let backed = local.open_own(&inode)?;
+                local.insert(LocalFile::new(ino, backed, true, Stat::default(), false));
+            }
+            drop(moving);
+        }
+    }
+
+    pub(crate) async fn inode_now(&self, ino: Ino) -> Result<Inode> {
+        self.view(|mut tx| async move {
+            let inode = tx.inode_seen(ino).await?;
+            Ok((tx, inode))
+        })
+        .await
+    }
+
+    /// The file in which an inode's bytes are to be changed up to `end`: it has one, or outgrows its record.
+    /// `None` when the bytes are in the store, and stay there.
+    pub(crate) async fn to_local(&self, ino: Ino, end: u64) -> Result<Option<Using>> {
+        if self.0.local.is_none() {
+            return Ok(None);
+        }
+        if let Some(file) = self.lent_file(ino).await {
+            return Ok(Some(file));
+        }
+        let inode = self.inode_now(ino).await?;
+        if inode.form == Form::Local || self.0.outgrows(&inode, end) {
+            self.lend(ino, false).await.map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// Whether an inode's bytes are not in the store, or will not be when it has `end` bytes.
+    pub(crate) fn is_moving_to(&self, ino: Ino, inode: &Inode, end: u64) -> bool {
+        super::is_elsewhere(&self.0, ino, inode) || self.0.outgrows(inode, end)
+    }
+
+    /// Lends an inode a file with its bytes; without them when it is to `discard` them. Whoever has a file
+    /// keeps it.
+    pub(crate) async fn lend(&self, ino: Ino, discard: bool) -> Result<Using> {
+        let Some(local) = &self.0.local else {
+            return Err(unsupported("there is no local home"));
+        };
+        // Nobody removes it meanwhile.
+        let entered = self.enter(ino).await;
+        let lent = self.lend_entered(local, ino, discard).await;
+        entered.end().await?;
+        lent
+    }
+
+    async fn lend_entered(&self, local: &Local, ino: Ino, discard: bool) -> Result<Using> {
+        loop {
+            if let Some(file) = self.lent_file(ino).await {
+                return Ok(file);
+            }
+            let Some(moving) = local.begin_move(ino) else {
+                self.0.volume.world.clock.sleep(PAUSE).await;
+                continue;
+            };
+            if !local.is_lent(ino) {
+                self.lend_now(local, ino, discard).await?;
+            }
+            drop(moving);
+        }
+    }
+
+    async fn lend_now(&self, local: &Local, ino: Ino, discard: bool) -> Result<()> {
+        let inode = self.inode_now(ino).await?;
+        let own = inode.form == Form::Local;
+        let backed = match inode.form {
+            Form::Local => match local.peek(ino) {
+                Some(known) => known,
+                None => local.open_own(&inode)?,
+            },
+            Form::Inline => self.take_backing(local).await?,
+            Form::Mapped => return Err(unsupported("the file is mapped")),
+        };
+        let served_here = self.0.open.is_by_kernel(ino) == Some(false);
+        let backed_ref = &backed;
+        let lent = self
+            .change(OpKind::Idempotent, |mut tx| async move {
+                let inode = tx.inode(ino).await?;
+                if (inode.form == Form::Local) != own || (own && inode.blob != backed_ref.blob) {
+                    return Err(Error::again("the file was moved"));
+                }
+                let blob = backed_ref.blob;
+                let file = &backed_ref.file;
+                if !own && !discard && inode.size > 0 {
+                    let bytes = blob::inline_bytes(&mut tx, &inode, Read::Serializable).await?;
+                    let written = file
+                        .write_at(&bytes, 0)
+                        .and_then(|()| file.truncate(inode.size))
+                        .and_then(|()| file.set_changed(UNTOUCHED));
+                    written.map_err(|error| failed("write to", blob, &error))?;
+                }
+                let stat = file.stat().map_err(|error| failed("look at", blob, &error))?;
+                let base = if own { time(stat.changed) } else { time(UNTOUCHED) };
+                tx.put_backing(blob, BackingRecord { ino, synced: false, base, served_here })?;
+                tx.change_data_of(ino)?;
+                Ok((tx, (stat.len, base)))
+            })
+            .await;
+        let (len, base) = match lent {
+            Ok(base) => base,
+            Err(error) => {
+                if !own {
+                    local.pool.retire(backed.blob, Some(backed));
+                }
+                return Err(error);
+            }
+        };
+        let base = Stat { len, changed: (base.secs, base.nanos), ..Stat::default() };
+        let file = LocalFile::new(ino, backed, own, base, true);
+        file.served_here.store(served_here, std::sync::atomic::Ordering::Release);
+        local.insert(file);
+        Ok(())
+    }
+
+    /// How an inode that was just opened is served: the file that the kernel is to use by itself, or `None`
+    /// for this process.
+    pub(crate) async fn serve(
+        &self,
+        ino: Ino,
+        flags: OpenFlags,
+        form: Form,
+    ) -> Result<Option<Arc<Backed>>> {
+        let Some(local) = &self.0.local else {
+            return Ok(None);
+        };
+        let writes = flags.write || flags.append || flags.truncate;
+        let registrar = local.pool.registrar();
+        let mut file = self.local_file(ino).await;
+        if file.is_none() && form == Form::Local {
+            file = self.open_local(ino).await?;
+        }
+        let mut file = match file {
+            Some(file) => file,
+            None => {
+                // A file that is written anew may become large.
+                let anew = flags.truncate
+                    && form == Form::Inline
+                    && self.0.lends
+                    && registrar.is_some()
+                    // Who was there before may have it open through the daemon.
+                    && !self.0.options.takes_over;
+                if form != Form::Inline || !self.0.open.decide(ino, anew) {
+                    return Ok(None);
+                }
+                self.lend(ino, flags.truncate).await?
+            }
+        };
+        if writes && !file.is_lent() {
+            drop(file);
+            file = self.lend(ino, false).await?;
+        }
+        let sticky = self.0.options.takes_over
+            && file.served_here.load(std::sync::atomic::Ordering::Acquire);
+        let can = !sticky && registrar.is_some_and(|to| file.backed.make_known(&to));
+        Ok(self.0.open.decide(ino, can).then(|| Arc::clone(&file.backed)))
+    }
+}
+
+impl Shared {
+    /// Whether an inode whose bytes are inline gets a file when it has `end` bytes.
+    pub(crate) fn outgrows(&self, inode: &Inode, end: u64) -> bool {
+        let max = u64::from(self.volume.record.inline_bytes_max);
+        let lends = self.lends && self.local.is_some() && inode.is_file();
+        lends && inode.form == Form::Inline && end.max(inode.size) > max
+    }
+}
+
+impl Local {
+    /// Opens the file that an inode's record names.
+    fn open_own(&self, inode: &Inode) -> Result<Arc<Backed>> {
+        match self.home.open(self.place(inode.blob)) {
+            Ok(file) => Ok(Backed::new(inode.blob, file)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let blob = inode.blob;
+                tracing::error!(
+                    blob,
+                    home = self.home.describe(),
+                    "a file of the local home is missing"
+                );
+                Err(corrupt(format!("file {blob} of the local home is missing: run fsck")))
+            }
+            Err(error) => Err(failed("open", inode.blob, &error)),
+        }
+    }
+
+    fn has(&self, ino: Ino) -> bool {
+        self.table.lock().files.contains_key(&ino)
+    }
+
+    fn is_lent(&self, ino: Ino) -> bool {
+        self.table.lock().files.get(&ino).is_some_and(|file| file.is_lent())
+    }
+
+    fn peek(&self, ino: Ino) -> Option<Arc<Backed>> {
+        self.table.lock().files.get(&ino).map(|file| Arc::clone(&file.backed))
+    }
+}

@@ -1,0 +1,419 @@
+//! Files of the local home: whole files, which the kernel can read, write and map by itself.
+//!
+//! A file of the home is *lent* to an inode while its bytes may change without the inode's record: size and
+//! times are then those of the file. When nobody has the inode open any more it is *settled*: a small file
+//! goes inline and gives its file back, a large one keeps it, and the record says so. Which files are lent
+//! stands in the store, so that whoever comes after a crash knows which to look at.
+
+mod bytes;
+mod lend;
+mod pool;
+mod recover;
+mod settle;
+
+pub(crate) use lend::Loan;
+pub use pool::Registrar;
+pub(crate) use pool::{Backed, Pool};
+pub use settle::Settled;
+pub(crate) use settle::give_up;
+
+use crate::error::{Error, Kind};
+use crate::schema::{Form, Inode};
+use crate::session::Shared;
+use crate::types::{Attr, Ino, Time};
+use base::sync::{Condvar, Mutex};
+use home::{Home, Place, Stat};
+use pool::UNTOUCHED;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Files that stay open here after their last handle, for the next one.
+const KNOWN_MAX: usize = 1024;
+/// How far the host's clock for files may lag behind the one that records are written with.
+const LAG: Duration = Duration::from_millis(20);
+
+/// What a session has of the local home.
+#[derive(Debug)]
+pub(crate) struct Local {
+    pub(crate) home: Arc<dyn Home>,
+    pub(crate) volume: u16,
+    pub(crate) pool: Pool,
+    table: Mutex<Table>,
+    /// How many files the table has: most who ask need not look.
+    count: AtomicUsize,
+    /// Counts what was settled: whoever read a record before, and looks for its file after, reads again.
+    settled: AtomicU64,
+    /// There is something to do.
+    work: Work,
+}
+
+/// Tells who settles that there is something to settle.
+#[derive(Debug, Default)]
+struct Work {
+    waiting: AtomicBool,
+    /// Whether somebody sleeps until there is.
+    asleep: Mutex<bool>,
+    woken: Condvar,
+}
+
+impl Work {
+    fn tell(&self) {
+        if !self.waiting.swap(true, Ordering::AcqRel) && *self.asleep.lock() {
+            self.woken.notify_all();
+        }
+    }
+
+    /// Waits until there is something, or so long.
+    fn wait(&self, most: Duration) {
+        let mut asleep = self.asleep.lock();
+        if !self.waiting.load(Ordering::Acquire) {
+            *asleep = true;
+            asleep = self.woken.wait_for(asleep, most);
+        }
+        *asleep = false;
+        self.waiting.store(false, Ordering::Release);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    files: BTreeMap<Ino, Arc<LocalFile>>,
+    /// Inodes whose bytes are being moved: whoever wants them waits.
+    moving: BTreeSet<Ino>,
+    /// Inodes that were closed, with when, and are to be settled.
+    closing: VecDeque<(Ino, Duration)>,
+    queued: BTreeSet<Ino>,
+    known: usize,
+}
+
+/// The file in which an inode's bytes are.
+#[derive(Debug)]
+pub(crate) struct LocalFile {
+    pub(crate) ino: Ino,
+    pub(crate) backed: Arc<Backed>,
+    /// The inode's record names this file.
+    pub(crate) own: bool,
+    /// The file when it was lent.
+    base: Stat,
+    /// What is known of the inode is what is known of the file.
+    lent: AtomicBool,
+    /// After the loss of power its bytes count.
+    pub(crate) synced: AtomicBool,
+    /// Some client had it open through this process when it was lent.
+    pub(crate) served_here: AtomicBool,
+    /// Operations that are under way.
+    users: AtomicUsize,
+    /// Held by who writes to its end.
+    pub(crate) end: Mutex<()>,
+}
+
+/// A file in use: it is not settled before this is dropped.
+#[derive(Debug)]
+pub(crate) struct Using(Arc<LocalFile>);
+
+impl std::ops::Deref for Using {
+    type Target = LocalFile;
+
+    fn deref(&self) -> &LocalFile {
+        &self.0
+    }
+}
+
+impl Drop for Using {
+    fn drop(&mut self) {
+        self.0.users.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What there is of an inode.
+#[derive(Debug)]
+pub(crate) enum Entered {
+    /// No file.
+    Absent,
+    /// Its bytes are being moved: ask again.
+    Moving,
+    /// This file.
+    Found(Using),
+}
+
+/// An inode whose bytes are being moved, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Moving<'a> {
+    local: &'a Local,
+    ino: Ino,
+}
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        self.local.table.lock().moving.remove(&self.ino);
+        self.local.count.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl LocalFile {
+    fn new(ino: Ino, backed: Arc<Backed>, own: bool, base: Stat, lent: bool) -> Self {
+        Self {
+            ino,
+            backed,
+            own,
+            base,
+            lent: AtomicBool::new(lent),
+            synced: AtomicBool::new(false),
+            served_here: AtomicBool::new(false),
+            users: AtomicUsize::new(0),
+            end: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent.load(Ordering::Acquire)
+    }
+
+    fn is_touched(&self, now: &Stat) -> bool {
+        let base = self.base;
+        let changed = match base.changed {
+            UNTOUCHED => now.changed.0 != UNTOUCHED.0,
+            before => now.changed != before,
+        };
+        changed || base.len != now.len
+    }
+
+    /// What the record is to say of a file that is as `stat` says.
+    fn note(&self, inode: &mut Inode, stat: &Stat) {
+        inode.size = stat.len;
+        if self.is_touched(stat) {
+            let changed = not_before(time(stat.changed), inode.mtime);
+            inode.mtime = changed;
+            inode.ctime = inode.ctime.max(time(stat.status_changed)).max(changed);
+        }
+    }
+
+    /// What is to be said of an inode whose bytes are here.
+    fn show(&self, inode: &Inode, attr: &mut Attr) -> io::Result<()> {
+        let stat = self.backed.file.stat()?;
+        let mut now = Inode { target: Default::default(), ..inode.clone() };
+        self.note(&mut now, &stat);
+        attr.size = now.size;
+        attr.blocks = stat.taken / 512;
+        (attr.mtime, attr.ctime) = (now.mtime, now.ctime);
+        attr.live = true;
+        Ok(())
+    }
+}
+
+/// The host's clock for files ticks slowly: what is changed just after something else must not look older.
+fn not_before(changed: Time, known: Time) -> Time {
+    let nanos = |time: Time| i128::from(time.secs) * 1_000_000_000 + i128::from(time.nanos);
+    let behind = nanos(known) - nanos(changed);
+    if behind > 0 && behind < LAG.as_nanos() as i128 { known } else { changed }
+}
+
+fn time((secs, nanos): (i64, u32)) -> Time {
+    Time { secs, nanos }
+}
+
+/// An error of the home, with what was tried.
+pub(crate) fn failed(what: &str, blob: u64, error: &io::Error) -> Error {
+    // Numbers of Linux, as the host gives them.
+    let kind = match error.raw_os_error() {
+        Some(28 | 122) => Kind::NoSpace,
+        Some(27) => Kind::FileTooBig,
+        Some(30) => Kind::ReadOnly,
+        Some(24 | 23) => Kind::TooManyOpen,
+        Some(22) => Kind::Invalid,
+        Some(95) => Kind::Unsupported,
+        Some(6) => Kind::NoDevice,
+        _ if error.kind() == io::ErrorKind::StorageFull => Kind::NoSpace,
+        _ if error.kind() == io::ErrorKind::ReadOnlyFilesystem => Kind::ReadOnly,
+        _ => Kind::Io,
+    };
+    if kind == Kind::Io {
+        tracing::error!(blob, %error, "a file of the local home failed: {what}");
+    }
+    Error::new(kind, format!("cannot {what} file {blob} of the local home: {error}"))
+}
+
+impl Local {
+    pub(crate) fn new(home: Arc<dyn Home>, volume: u16) -> Self {
+        Self {
+            home,
+            volume,
+            pool: Pool::default(),
+            table: Mutex::default(),
+            count: AtomicUsize::new(0),
+            settled: AtomicU64::new(0),
+            work: Work::default(),
+        }
+    }
+
+    pub(crate) fn place(&self, blob: u64) -> Place {
+        Place { volume: self.volume, blob }
+    }
+
+    /// Which settling was the last.
+    pub(crate) fn settled(&self) -> u64 {
+        self.settled.load(Ordering::Acquire)
+    }
+
+    /// The file of an inode, kept from being settled.
+    pub(crate) fn enter(&self, ino: Ino) -> Entered {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return Entered::Absent;
+        }
+        let table = self.table.lock();
+        if table.moving.contains(&ino) {
+            return Entered::Moving;
+        }
+        match table.files.get(&ino) {
+            Some(file) => {
+                file.users.fetch_add(1, Ordering::AcqRel);
+                Entered::Found(Using(Arc::clone(file)))
+            }
+            None => Entered::Absent,
+        }
+    }
+
+    /// Whether an inode's bytes are lent, or on their way.
+    pub(crate) fn is_away(&self, ino: Ino) -> bool {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let table = self.table.lock();
+        table.moving.contains(&ino) || table.files.get(&ino).is_some_and(|file| file.is_lent())
+    }
+
+    /// Begins to move an inode's bytes; `None` when somebody does already, or uses its file.
+    pub(crate) fn begin_move(&self, ino: Ino) -> Option<Moving<'_>> {
+        // Counted first, so that nobody looks away.
+        self.count.fetch_add(1, Ordering::AcqRel);
+        let mut table = self.table.lock();
+        let used = table.files.get(&ino).is_some_and(|file| file.users.load(Ordering::Acquire) > 0);
+        let begun = !used && table.moving.insert(ino);
+        drop(table);
+        if !begun {
+            self.count.fetch_sub(1, Ordering::AcqRel);
+            return None;
+        }
+        Some(Moving { local: self, ino })
+    }
+
+    /// The inode's bytes are in this file.
+    pub(crate) fn insert(&self, file: LocalFile) -> Arc<LocalFile> {
+        let file = Arc::new(file);
+        let mut table = self.table.lock();
+        if !file.is_lent() {
+            table.known += 1;
+        }
+        match table.files.insert(file.ino, Arc::clone(&file)) {
+            Some(before) if !before.is_lent() => table.known = table.known.saturating_sub(1),
+            Some(_) => {}
+            None => {
+                self.count.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        file
+    }
+
+    /// They are not, any more.
+    pub(crate) fn remove(&self, ino: Ino) -> Option<Arc<LocalFile>> {
+        self.settled.fetch_add(1, Ordering::AcqRel);
+        let mut table = self.table.lock();
+        let removed = table.files.remove(&ino)?;
+        if !removed.is_lent() {
+            table.known = table.known.saturating_sub(1);
+        }
+        self.count.fetch_sub(1, Ordering::AcqRel);
+        Some(removed)
+    }
+
+    /// The file that an inode is lent.
+    pub(crate) fn lent_blob(&self, ino: Ino) -> Option<u64> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let table = self.table.lock();
+        table.files.get(&ino).filter(|file| file.is_lent()).map(|file| file.backed.blob)
+    }
+
+    /// All that are lent.
+    pub(crate) fn all_lent(&self) -> Vec<Arc<LocalFile>> {
+        let table = self.table.lock();
+        table.files.values().filter(|file| file.is_lent()).cloned().collect()
+    }
+
+    /// The file that an inode may have been lent.
+    pub(crate) fn blob_of(&self, ino: Ino) -> Option<u64> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.table.lock().files.get(&ino).map(|file| file.backed.blob)
+    }
+
+    /// The last handle of an inode is gone, at a time.
+    pub(crate) fn closed(&self, ino: Ino, at: Duration) {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut table = self.table.lock();
+        let Some(file) = table.files.get(&ino) else {
+            return;
+        };
+        if file.is_lent() {
+            if table.queued.insert(ino) {
+                table.closing.push_back((ino, at));
+            }
+            drop(table);
+            self.work.tell();
+        } else if table.known > KNOWN_MAX {
+            table.files.remove(&ino);
+            table.known = table.known.saturating_sub(1);
+            self.count.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Some that were closed, oldest first.
+    fn take_closed(&self, most: usize) -> Vec<(Ino, Duration)> {
+        let mut table = self.table.lock();
+        let count = table.closing.len().min(most);
+        let taken: Vec<_> = table.closing.drain(..count).collect();
+        for (ino, _) in &taken {
+            table.queued.remove(ino);
+        }
+        taken
+    }
+
+    /// How many were closed and are not settled.
+    pub(crate) fn unsettled(&self) -> usize {
+        self.table.lock().closing.len()
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.pool.forget();
+    }
+}
+
+impl Shared {
+    /// Corrects what a record says of an inode whose bytes are lent.
+    pub(crate) fn show_lent(&self, ino: Ino, inode: &Inode, attr: &mut Attr) {
+        let Some(local) = &self.local else { return };
+        if local.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let file = local.table.lock().files.get(&ino).cloned();
+        if let Some(file) = file.filter(|file| file.is_lent())
+            && let Err(error) = file.backed.file_error(|| file.show(inode, attr))
+        {
+            tracing::error!(ino, %error, "what the record says is shown instead");
+        }
+    }
+}
+
+/// Whether a record's bytes are where only this module reads them.
+pub(crate) fn is_elsewhere(shared: &Shared, ino: Ino, inode: &Inode) -> bool {
+    inode.form == Form::Local || shared.local.as_ref().is_some_and(|local| local.is_away(ino))
+}

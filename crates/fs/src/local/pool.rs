@@ -1,0 +1,342 @@
+//! Files of the home that nobody's bytes are in: made, opened and made known to the kernel ahead, so that a
+//! new file need not wait for any of that. Their numbers stand in the store before they are made.
+
+use super::{Local, failed};
+use crate::error::Result;
+use crate::schema::BackingRecord;
+use crate::session::{OpKind, Session};
+use base::sync::Mutex;
+use home::Backing;
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// When a file that nobody has written to has changed. Any change of it is seen by its time, of which only the
+/// seconds count, as not every host keeps more.
+pub(super) const UNTOUCHED: (i64, u32) = (1, 0);
+/// Files that wait to be used, at most.
+pub(crate) const READY_MAX: usize = 2048;
+/// Below this many more are made.
+const READY_LOW: usize = 128;
+/// Files that are made, and numbers that are noted, at once.
+const REFILL: usize = 64;
+
+/// Who makes files known to the kernel, so that it can use them by itself.
+pub trait Registrar: Send + Sync + std::fmt::Debug {
+    /// Makes the file of a blob known; `None` when the kernel does not take it.
+    fn register(&self, blob: u64, file: BorrowedFd<'_>) -> Option<u32>;
+
+    /// The kernel need not know it any more.
+    fn unregister(&self, blob: u64, id: u32);
+}
+
+/// An open file of the home, and what the kernel knows it by.
+#[derive(Debug)]
+pub(crate) struct Backed {
+    pub(crate) blob: u64,
+    pub(crate) file: Arc<dyn Backing>,
+    known: Mutex<Option<(u32, Arc<dyn Registrar>)>>,
+}
+
+impl Backed {
+    pub(crate) fn new(blob: u64, file: Arc<dyn Backing>) -> Arc<Self> {
+        Arc::new(Self { blob, file, known: Mutex::default() })
+    }
+
+    /// What the kernel knows it by, if it does.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.known.lock().as_ref().map(|(id, _)| *id)
+    }
+
+    /// Makes it known to the kernel. False when that cannot be.
+    pub(crate) fn make_known(&self, to: &Arc<dyn Registrar>) -> bool {
+        let mut known = self.known.lock();
+        if known.is_none()
+            && let Some(file) = self.file.descriptor()
+            && let Some(id) = to.register(self.blob, file)
+        {
+            *known = Some((id, Arc::clone(to)));
+        }
+        known.is_some()
+    }
+
+    /// Runs something on the file; its error says which file it is.
+    pub(crate) fn file_error<T>(&self, run: impl FnOnce() -> std::io::Result<T>) -> Result<T> {
+        run().map_err(|error| failed("look at", self.blob, &error))
+    }
+}
+
+impl Drop for Backed {
+    fn drop(&mut self) {
+        if let Some((id, registrar)) = self.known.lock().take() {
+            registrar.unregister(self.blob, id);
+        }
+    }
+}
+
+/// What waits to be used.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    state: Mutex<State>,
+    registrar: Mutex<Option<Arc<dyn Registrar>>>,
+    has_registrar: AtomicBool,
+    ready: AtomicUsize,
+    /// Somebody found too few.
+    pub(crate) low: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ready: Vec<Arc<Backed>>,
+    /// Numbers that are noted, without a file as far as is known.
+    numbers: VecDeque<u64>,
+    /// Files that were given back, and are not empty yet. The commit that did it may not be durable.
+    retired: VecDeque<Retired>,
+}
+
+/// A file that was given back.
+#[derive(Debug)]
+pub(crate) struct Retired {
+    pub(crate) blob: u64,
+    /// Open, where it was.
+    pub(crate) backed: Option<Arc<Backed>>,
+}
+
+impl Pool {
+    /// Who makes files known from now on.
+    pub(crate) fn set_registrar(&self, registrar: Option<Arc<dyn Registrar>>) {
+        self.has_registrar.store(registrar.is_some(), Ordering::Release);
+        *self.registrar.lock() = registrar;
+        self.low.store(true, Ordering::Release);
+    }
+
+    /// Whether the kernel can use files by itself.
+    pub(crate) fn is_known_to_kernel(&self) -> bool {
+        self.has_registrar.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn registrar(&self) -> Option<Arc<dyn Registrar>> {
+        self.registrar.lock().clone()
+    }
+
+    /// How many wait to be used, and how many were given back.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.ready.len(), state.retired.len())
+    }
+
+    /// Another number that is noted.
+    pub(crate) fn add_number(&self, blob: u64) {
+        self.state.lock().numbers.push_back(blob);
+    }
+
+    /// A file that is empty.
+    pub(crate) fn put(&self, backed: Arc<Backed>) {
+        self.state.lock().ready.push(backed);
+        self.ready.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A file, if one is ready.
+    pub(crate) fn take_ready(&self) -> Option<Arc<Backed>> {
+        let mut state = self.state.lock();
+        let taken = state.ready.pop();
+        if state.ready.len() < READY_LOW {
+            self.low.store(true, Ordering::Release);
+        }
+        if taken.is_some() {
+            self.ready.fetch_sub(1, Ordering::AcqRel);
+        }
+        taken
+    }
+
+    /// A file is given back.
+    pub(crate) fn retire(&self, blob: u64, backed: Option<Arc<Backed>>) {
+        self.state.lock().retired.push_back(Retired { blob, backed });
+    }
+
+    fn take_retired(&self, most: usize) -> Vec<Retired> {
+        let mut state = self.state.lock();
+        let count = state.retired.len().min(most);
+        state.retired.drain(..count).collect()
+    }
+
+    fn has_room(&self) -> bool {
+        self.state.lock().ready.len() < READY_MAX
+    }
+
+    /// Drops all that is open.
+    pub(crate) fn forget(&self) {
+        *self.state.lock() = State::default();
+        *self.registrar.lock() = None;
+    }
+}
+
+impl Local {
+    fn make(&self, blob: u64) -> Result<Arc<Backed>> {
+        let made = self.home.make(self.place(blob));
+        let file = made.map_err(|error| failed("make", blob, &error))?;
+        // Any change of it will be seen by its time.
+        file.set_changed(UNTOUCHED).map_err(|error| failed("set the time of", blob, &error))?;
+        let backed = Backed::new(blob, file);
+        if let Some(registrar) = self.pool.registrar() {
+            backed.make_known(&registrar);
+        }
+        Ok(backed)
+    }
+}
+
+impl Session {
+    /// An empty file of the home.
+    pub(crate) async fn take_backing(&self, local: &Local) -> Result<Arc<Backed>> {
+        if let Some(ready) = local.pool.take_ready() {
+            return Ok(ready);
+        }
+        loop {
+            let number = local.pool.state.lock().numbers.pop_front();
+            match number {
+                Some(blob) => {
+                    let made = local.make(blob);
+                    if made.is_err() {
+                        local.pool.add_number(blob);
+                    }
+                    return made;
+                }
+                None => self.note_numbers(local).await?,
+            }
+        }
+    }
+
+    /// Notes more numbers in the store. Durably: after the loss of power there must be no file that nobody
+    /// knows of.
+    async fn note_numbers(&self, local: &Local) -> Result<()> {
+        let mut numbers = Vec::with_capacity(REFILL);
+        for _ in 0..REFILL {
+            if let Some(number) = self.0.reserve().await? {
+                numbers.push(number);
+            }
+        }
+        let numbers_ref = &numbers;
+        self.change(OpKind::Idempotent, |mut tx| async move {
+            for number in numbers_ref {
+                tx.put_backing(*number, BackingRecord::default())?;
+            }
+            Ok((tx, ()))
+        })
+        .await?;
+        self.sync_store().await?;
+        local.pool.state.lock().numbers.extend(numbers);
+        Ok(())
+    }
+
+    /// Makes files until there are enough. Returns whether something was made.
+    pub(crate) async fn refill(&self, local: &Local) -> Result<bool> {
+        if !local.pool.low.swap(false, Ordering::AcqRel) || !local.pool.is_known_to_kernel() {
+            return Ok(false);
+        }
+        let mut made = false;
+        while local.pool.ready.load(Ordering::Acquire) < READY_LOW {
+            let number = local.pool.state.lock().numbers.pop_front();
+            match number {
+                Some(blob) => match local.make(blob) {
+                    Ok(backed) => local.pool.put(backed),
+                    Err(error) => {
+                        local.pool.add_number(blob);
+                        return Err(error);
+                    }
+                },
+                None => self.note_numbers(local).await?,
+            }
+            made = true;
+        }
+        Ok(made)
+    }
+
+    /// Empties the files that were given back, for those who come, or removes them when there are enough.
+    /// What gave them back is durable afterwards. Returns how many there were.
+    pub(crate) async fn recycle(&self, local: &Local, most: usize) -> Result<usize> {
+        let retired = local.pool.take_retired(most);
+        if retired.is_empty() {
+            return Ok(0);
+        }
+        if let Err(error) = self.sync_store().await {
+            for one in retired {
+                local.pool.retire(one.blob, one.backed);
+            }
+            return Err(error);
+        }
+        let (mut removed, mut done) = (Vec::new(), 0);
+        for Retired { blob, backed } in retired {
+            match self.recycle_one(local, blob, backed) {
+                Ok(Recycled::InUse(backed)) => local.pool.retire(blob, Some(backed)),
+                Ok(Recycled::Kept) => done += 1,
+                Ok(Recycled::Removed) => {
+                    done += 1;
+                    removed.push(blob);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a file that was given back is tried again");
+                    local.pool.retire(blob, None);
+                }
+            }
+        }
+        if !removed.is_empty() {
+            let removed_ref = &removed;
+            self.change(OpKind::Idempotent, |mut tx| async move {
+                tx.frees_space();
+                for blob in removed_ref {
+                    tx.delete_backing(*blob)?;
+                }
+                Ok((tx, ()))
+            })
+            .await?;
+        }
+        Ok(done)
+    }
+
+    fn recycle_one(
+        &self,
+        local: &Local,
+        blob: u64,
+        backed: Option<Arc<Backed>>,
+    ) -> Result<Recycled> {
+        let backed = match backed {
+            Some(backed) => backed,
+            None => match local.home.open(local.place(blob)) {
+                Ok(file) => Backed::new(blob, file),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    local.pool.add_number(blob);
+                    return Ok(Recycled::Kept);
+                }
+                Err(error) => return Err(failed("open", blob, &error)),
+            },
+        };
+        let in_use = Arc::strong_count(&backed) > 1
+            || backed.file.is_in_use().map_err(|error| failed("look at", blob, &error))?;
+        if in_use {
+            return Ok(Recycled::InUse(backed));
+        }
+        if !local.pool.has_room() {
+            let gone = local.home.remove(local.place(blob));
+            gone.map_err(|error| failed("remove", blob, &error))?;
+            return Ok(Recycled::Removed);
+        }
+        let emptied = backed.file.truncate(0).and_then(|()| backed.file.set_changed(UNTOUCHED));
+        emptied.map_err(|error| failed("empty", blob, &error))?;
+        if let Some(registrar) = local.pool.registrar() {
+            backed.make_known(&registrar);
+        }
+        local.pool.put(backed);
+        Ok(Recycled::Kept)
+    }
+}
+
+/// What became of a file that was given back.
+enum Recycled {
+    /// Somebody still uses it.
+    InUse(Arc<Backed>),
+    /// It waits to be used again.
+    Kept,
+    /// It is gone.
+    Removed,
+}

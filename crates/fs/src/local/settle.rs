@@ -1,0 +1,372 @@
+//! Settling: what the record of an inode says becomes true again, after the last handle of it is gone.
+
+use super::pool::UNTOUCHED;
+use super::{Local, LocalFile, Moving, Registrar, failed};
+use crate::blob;
+use crate::error::{Kind, Result};
+use crate::schema::{BackingRecord, Form, Inode, Part};
+use crate::session::{Doomed, OpKind, Session, Shared};
+use crate::tx::Tx;
+use crate::types::{Handle, Ino};
+use bytes::Bytes;
+use home::Stat;
+use kv::Read;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Inodes that are looked at in one round.
+const ROUND: usize = 256;
+/// Bytes that one transaction takes inline.
+const INLINE_BYTES: usize = 256 << 10;
+/// Inodes that one transaction settles.
+const AT_ONCE: usize = 64;
+/// How long a large file waits, so that many are made durable at once, and none that goes soon.
+const LARGE_AFTER: Duration = Duration::from_secs(5);
+/// So many large files are made durable one by one; more all at once.
+const ONE_BY_ONE: usize = 8;
+/// How long a file that is mapped still waits to be looked at again.
+const MAPPED_AFTER: Duration = Duration::from_secs(1);
+
+/// What one round did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Settled {
+    /// Inodes that were settled.
+    pub settled: usize,
+    /// Files of the home that can be used again, or are gone.
+    pub recycled: usize,
+    /// More is left to do, and can be done at once.
+    pub more: bool,
+}
+
+/// How long is waited for more of what is settled together.
+const TICK: Duration = Duration::from_millis(5);
+/// How soon what has to wait is looked at again.
+const WAITING: Duration = Duration::from_millis(250);
+/// How long nothing is looked at when there is nothing.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// How an inode is settled.
+#[derive(Debug)]
+enum How {
+    /// Nothing was written: the record is right.
+    Untouched,
+    /// It goes inline.
+    Inline(Bytes),
+    /// It keeps its file.
+    Keep,
+}
+
+/// An inode that is being settled: nobody opens it, and nobody looks for its bytes.
+struct Settling<'a> {
+    ino: Ino,
+    closed: Duration,
+    file: Arc<LocalFile>,
+    stat: Stat,
+    how: How,
+    _moving: Moving<'a>,
+    _doomed: Doomed,
+}
+
+impl Shared {
+    /// An inode is gone whose bytes were in a file of the home.
+    pub(crate) fn give_back(&self, ino: Ino, blob: u64) {
+        if let Some(local) = &self.local {
+            let file = local.remove(ino);
+            local.pool.retire(blob, file.map(|file| Arc::clone(&file.backed)));
+            local.work.tell();
+        }
+    }
+}
+
+impl Session {
+    /// One round: settles what was closed, empties files that were given back, and makes new ones. With `all`
+    /// also what could wait, and what somebody still has mapped.
+    pub async fn settle(&self, all: bool) -> Result<Settled> {
+        let Some(local) = &self.0.local else {
+            return Ok(Settled::default());
+        };
+        let mut done = Settled::default();
+        let closed = local.take_closed(ROUND);
+        let full = closed.len() == ROUND;
+        let mut settling = Vec::new();
+        for (ino, at) in closed {
+            match self.look_at(local, ino, at, all) {
+                Ok(Some(one)) => settling.push(one),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(%error, ino, "a closed file is looked at again later");
+                    local.closed_again(ino, self.now() + MAPPED_AFTER);
+                }
+            }
+        }
+        let large: Vec<&Settling<'_>> =
+            settling.iter().filter(|one| matches!(one.how, How::Keep)).collect();
+        if let Err(error) = make_durable(local, &large) {
+            drop(large);
+            for one in settling {
+                local.closed_again(one.ino, one.closed);
+            }
+            return Err(error);
+        }
+        while !settling.is_empty() {
+            let mut bytes = 0;
+            let count = settling
+                .iter()
+                .take(AT_ONCE)
+                .take_while(|one| {
+                    bytes += if let How::Inline(data) = &one.how { data.len() } else { 0 };
+                    bytes <= INLINE_BYTES
+                })
+                .count()
+                .max(1);
+            let rest = settling.split_off(count.min(settling.len()));
+            let batch = std::mem::replace(&mut settling, rest);
+            let batch_ref = &batch;
+            let written = self
+                .change(OpKind::Idempotent, |mut tx| async move {
+                    for one in batch_ref {
+                        write(&mut tx, one).await?;
+                    }
+                    Ok((tx, ()))
+                })
+                .await;
+            if let Err(error) = written {
+                for one in batch.into_iter().chain(settling) {
+                    local.closed_again(one.ino, one.closed);
+                }
+                return Err(error);
+            }
+            done.settled += batch.len();
+            for one in batch {
+                local.settled_as(one);
+            }
+        }
+        let (_, retired) = local.pool.counts();
+        if retired > 0 {
+            done.recycled = self.recycle(local, ROUND * 4).await?;
+        }
+        let made = self.refill(local).await?;
+        done.more = full || made;
+        Ok(done)
+    }
+
+    /// Settles what is closed until the session ends: for a thread of its own.
+    pub fn tend(&self) {
+        let Some(local) = &self.0.local else {
+            return;
+        };
+        let mut pause = IDLE;
+        while !self.is_ended() {
+            local.work.wait(pause);
+            pause = match base::exec::block_on(self.settle(false)) {
+                Ok(done) if done.more => Duration::ZERO,
+                Ok(done) if done.settled + done.recycled > 0 => TICK,
+                Ok(_) if local.unsettled() > 0 || local.pool.counts().1 > 0 => WAITING,
+                Ok(_) => IDLE,
+                Err(error) if error.kind() == Kind::Stale => return,
+                Err(error) => {
+                    tracing::warn!(%error, "files could not be settled, which is tried again");
+                    WAITING
+                }
+            };
+            // Many that come in a row are settled together.
+            if !pause.is_zero() && !self.is_ended() {
+                base::exec::block_on(self.0.volume.world.clock.sleep(TICK));
+            }
+        }
+    }
+
+    /// Wakes who settles, to see that the session has ended.
+    pub(crate) fn wake_tender(&self) {
+        if let Some(local) = &self.0.local {
+            local.work.tell();
+        }
+    }
+
+    /// Settles all that is closed, as before the end.
+    pub(crate) async fn settle_all(&self) -> Result<()> {
+        let Some(local) = &self.0.local else {
+            return Ok(());
+        };
+        // What is open, or used, stays for the next session.
+        for _ in 0..=local.unsettled() {
+            if self.settle(true).await?.settled == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The file that the kernel is to read and write by itself, as it knows it, for a handle.
+    pub fn backing_id(&self, handle: Handle) -> Option<u32> {
+        let file = self.0.handles.file(handle).ok()?;
+        file.backed.as_ref()?.id()
+    }
+
+    /// Names the one who makes files known to the kernel. Without one all are served by this process.
+    pub fn set_registrar(&self, registrar: Option<Arc<dyn Registrar>>) {
+        if let Some(local) = &self.0.local {
+            local.pool.set_registrar(registrar);
+            local.work.tell();
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.0.volume.world.clock.now()
+    }
+
+    /// What is to be done about an inode that was closed; `None` when it has to wait, or is open again.
+    fn look_at<'a>(
+        &'a self,
+        local: &'a Local,
+        ino: Ino,
+        closed: Duration,
+        all: bool,
+    ) -> Result<Option<Settling<'a>>> {
+        // Who has it open closes it later.
+        let Some(doomed) = self.0.open.bar(ino) else {
+            return Ok(None);
+        };
+        let Some(moving) = local.begin_move(ino) else {
+            local.closed_again(ino, closed);
+            return Ok(None);
+        };
+        let file = local.table.lock().files.get(&ino).cloned();
+        let Some(file) = file.filter(|file| file.is_lent()) else {
+            return Ok(None);
+        };
+        let blob = file.backed.blob;
+        let look = |error| failed("look at", blob, &error);
+        if closed > self.now() && !all {
+            local.closed_again(ino, closed);
+            return Ok(None);
+        }
+        let mapped = file.backed.file.is_in_use().map_err(look)?;
+        if mapped && !all {
+            local.closed_again(ino, self.now() + MAPPED_AFTER);
+            return Ok(None);
+        }
+        let stat = file.backed.file.stat().map_err(look)?;
+        let max = u64::from(self.0.volume.record.inline_bytes_max);
+        let how = if mapped {
+            How::Keep
+        } else if !file.own && stat.len == 0 && stat.changed.0 == UNTOUCHED.0 {
+            How::Untouched
+        } else if stat.len <= max {
+            let bytes = file.backed.read(0, stat.len)?;
+            if bytes.len() as u64 != stat.len {
+                return Err(look(std::io::ErrorKind::UnexpectedEof.into()));
+            }
+            How::Inline(bytes)
+        } else if !all && self.now().saturating_sub(closed) < LARGE_AFTER {
+            local.closed_again(ino, closed);
+            return Ok(None);
+        } else {
+            How::Keep
+        };
+        Ok(Some(Settling { ino, closed, file, stat, how, _moving: moving, _doomed: doomed }))
+    }
+}
+
+/// Makes large files durable before their records count on them.
+fn make_durable(local: &Local, large: &[&Settling<'_>]) -> Result<()> {
+    if large.len() > ONE_BY_ONE {
+        return local.home.sync_all().map_err(|error| failed("sync all of", 0, &error));
+    }
+    for one in large {
+        let backed = &one.file.backed;
+        backed.file.sync().map_err(|error| failed("sync", backed.blob, &error))?;
+    }
+    Ok(())
+}
+
+/// Writes what the record is to say.
+async fn write(tx: &mut Tx, one: &Settling<'_>) -> Result<()> {
+    let (ino, blob) = (one.ino, one.file.backed.blob);
+    let inode = tx.find_inode(ino, Read::Serializable).await?;
+    let Some(mut inode) = inode else {
+        // It was removed, and gave its file back then.
+        return Ok(());
+    };
+    match &one.how {
+        How::Untouched => return tx.put_backing(blob, BackingRecord::default()),
+        How::Inline(bytes) => {
+            one.file.note(&mut inode, &one.stat);
+            blob::put_inline(tx, &mut inode, bytes).await?;
+            if inode.form == Form::Local {
+                tx.count_bytes(-(inode.taken as i64));
+                (inode.form, inode.blob, inode.taken) = (Form::Inline, ino, 0);
+            }
+            tx.put_backing(blob, BackingRecord::default())?;
+        }
+        How::Keep => {
+            one.file.note(&mut inode, &one.stat);
+            if inode.form == Form::Inline {
+                blob::put_inline(tx, &mut inode, &[]).await?;
+            }
+            let taken = one.stat.taken;
+            tx.count_bytes(taken as i64 - inode.taken as i64);
+            (inode.form, inode.blob, inode.taken) = (Form::Local, blob, taken);
+            tx.delete_backing(blob)?;
+        }
+    }
+    tx.put_inode(ino, &inode, &[Part::Data])
+}
+
+impl Local {
+    /// Looked at again, from a time on.
+    fn closed_again(&self, ino: Ino, at: Duration) {
+        let mut table = self.table.lock();
+        if table.queued.insert(ino) {
+            table.closing.push_back((ino, at));
+        }
+    }
+
+    /// The record says what the file says: others may have the inode again.
+    fn settled_as(&self, one: Settling<'_>) {
+        // Who removed the inode meanwhile has given its file back.
+        let there = self.table.lock().files.get(&one.ino).cloned();
+        if !there.is_some_and(|file| Arc::ptr_eq(&file, &one.file)) {
+            return;
+        }
+        match one.how {
+            How::Untouched | How::Inline(_) => {
+                self.remove(one.ino);
+                self.pool.retire(one.file.backed.blob, Some(Arc::clone(&one.file.backed)));
+            }
+            How::Keep => {
+                self.settled.fetch_add(1, Ordering::AcqRel);
+                let backed = Arc::clone(&one.file.backed);
+                self.insert(LocalFile::new(one.ino, backed, true, one.stat, false));
+            }
+        }
+    }
+}
+
+/// An inode is being removed: its file, if it has one, is given back when that is committed.
+pub(crate) async fn give_up(tx: &mut Tx, ino: Ino, inode: &Inode) -> Result<()> {
+    let session = Arc::clone(&tx.session);
+    let Some(local) = &session.local else {
+        return Ok(());
+    };
+    let mut files = Vec::new();
+    if inode.form == Form::Local {
+        tx.count_bytes(-(inode.taken as i64));
+        files.push(inode.blob);
+    }
+    if let Some(blob) = local.blob_of(ino).filter(|blob| !files.contains(blob)) {
+        // It may have been settled, and what is known of it not yet forgotten: the store says.
+        let key = tx.keys.backing(blob);
+        let record = tx.get(&key, Read::Serializable).await?;
+        let record = record.and_then(|record| BackingRecord::decode(&key, &record));
+        if record.is_some_and(|record| record.ino == ino) {
+            files.push(blob);
+        }
+    }
+    for blob in files {
+        tx.put_backing(blob, BackingRecord::default())?;
+        tx.retired.push((ino, blob));
+    }
+    Ok(())
+}
