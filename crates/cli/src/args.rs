@@ -184,6 +184,9 @@ pub struct MountArgs {
     /// Let programs run
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub exec: Option<String>,
+    /// Keep whole files in the store's directory, where the kernel can read and write them by itself
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub local: Option<String>,
     /// When the daemon dies, have another one take the mount over
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub supervise: Option<String>,
@@ -208,6 +211,7 @@ impl MountArgs {
             ("suid", &self.suid),
             ("dev", &self.dev),
             ("exec", &self.exec),
+            ("local", &self.local),
             ("supervise", &self.supervise),
             ("nonempty", &self.nonempty),
         ] {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// What can be set: its name in the config file and in `-o`, what it takes, what it does. The
 /// environment variable is `SEAMOUNT_` and the name in capitals, the flag has dashes.
-pub const KEYS: [(&str, &str, &str); 18] = [
+pub const KEYS: [(&str, &str, &str); 19] = [
     ("store", "STORE", "the store, when none is given"),
     ("volume", "NAME", "the volume in the store [default]"),
     ("memory", "SIZE", "memory that the embedded engine may use [256MiB]"),
@@ -23,6 +23,11 @@ pub const KEYS: [(&str, &str, &str); 18] = [
     ("suid", "BOOL", "honour set-user bits [true for root]"),
     ("dev", "BOOL", "honour device files [true for root]"),
     ("exec", "BOOL", "let programs run [true]"),
+    (
+        "local",
+        "BOOL",
+        "keep whole files in the store's directory, where the kernel uses them by itself [true]",
+    ),
     (
         "supervise",
         "BOOL",
@@ -81,6 +86,8 @@ pub struct Settings {
     pub dev: Option<bool>,
     /// Programs run.
     pub exec: Option<bool>,
+    /// Whole files are kept beside the store.
+    pub local: Option<bool>,
     /// Another daemon takes over when this one dies.
     pub supervise: Option<bool>,
     /// The mountpoint may have entries.
@@ -135,6 +142,7 @@ impl Settings {
             "suid" => self.suid = Some(yes_or_no(value).ok_or_else(bad)?),
             "dev" => self.dev = Some(yes_or_no(value).ok_or_else(bad)?),
             "exec" => self.exec = Some(yes_or_no(value).ok_or_else(bad)?),
+            "local" => self.local = Some(yes_or_no(value).ok_or_else(bad)?),
             "supervise" => self.supervise = Some(yes_or_no(value).ok_or_else(bad)?),
             "nonempty" => self.nonempty = Some(yes_or_no(value).ok_or_else(bad)?),
             "log_level" => self.log_level = Some(value.parse().map_err(|_| bad())?),
@@ -156,7 +164,7 @@ impl Settings {
             ($($field:ident)*) => { $( if over.$field.is_some() { self.$field = over.$field; } )* };
         }
         take!(store volume memory atime threads attr_ttl entry_ttl negative_ttl read_only allow_other
-            suid dev exec supervise nonempty log_level log_format log_file);
+            suid dev exec local supervise nonempty log_level log_format log_file);
     }
 
     /// What a config file says.

@@ -23,6 +23,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const GRACE: Duration = Duration::from_secs(10);
 /// Handles of one daemon that another could take over: the next one's begin behind them.
 const HANDLES_BITS: u32 = 40;
+/// How long a volume that was unmounted may take to be ready for the next mount.
+const END_PATIENCE: Duration = Duration::from_secs(60);
 /// How often those who wait for an unmount are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -246,6 +248,7 @@ impl Daemon {
 
     fn mount_now(self: &Arc<Self>, asked: &MountRequest) -> Result<MountReply> {
         let volume = asked.volume.as_str();
+        self.wait_for_end_of(volume);
         if let Some(mounted) = self.store.mount_of(volume) {
             let place = mounted.mount.mountpoint().display();
             let words = format!("volume \"{volume}\" is mounted already, at {place}");
@@ -351,6 +354,18 @@ impl Daemon {
             return Err(CliError::io("cannot start a thread", &error));
         }
         Ok(())
+    }
+
+    /// Waits for what is still to be done for a volume that was unmounted just now.
+    fn wait_for_end_of(&self, volume: &str) {
+        let deadline = Instant::now() + END_PATIENCE;
+        let mut life = lock(&self.life);
+        while self.store.mount_of(volume).is_some_and(|mounted| !mounted.mount.is_mounted())
+            && Instant::now() < deadline
+        {
+            let waited = self.changed.wait_timeout(life, LOOK_EVERY);
+            life = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     fn make_if_missing(&self, asked: &MountRequest) -> Result<bool> {
@@ -465,7 +480,7 @@ fn session_how(asked: &MountRequest) -> SessionHow {
         "off" => Atime::Off,
         _ => Atime::Relative,
     };
-    SessionHow { atime, ..SessionHow::default() }
+    SessionHow { atime, local: asked.local, ..SessionHow::default() }
 }
 
 fn listen_to_signals(events: Sender<Event>) -> Result<()> {

@@ -68,6 +68,8 @@ pub struct SessionHow {
     pub atime: Atime,
     /// Another process can take over from this one.
     pub survives: bool,
+    /// Whole files are kept beside the store.
+    pub local: bool,
     /// This process takes over from another.
     pub takes_over: bool,
     /// Handles are numbered from here on.
@@ -76,7 +78,13 @@ pub struct SessionHow {
 
 impl Default for SessionHow {
     fn default() -> Self {
-        Self { atime: Atime::Relative, survives: false, takes_over: false, handles_from: 0 }
+        Self {
+            atime: Atime::Relative,
+            survives: false,
+            local: true,
+            takes_over: false,
+            handles_from: 0,
+        }
     }
 }
 
@@ -315,6 +323,7 @@ impl OpenStore {
         let options = SessionOptions {
             atime: how.atime,
             survives: how.survives,
+            local: how.local,
             takes_over: how.takes_over,
             handles_from: how.handles_from,
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),

@@ -85,6 +85,19 @@ pub(crate) fn check_sticky(caller: &Caller, parent: &Inode, child: &Inode) -> Re
     Err(not_permitted("the directory is sticky, and this belongs to somebody else"))
 }
 
+/// Takes the set-user bit, and the set-group bit where it means that.
+pub(crate) fn take_bits(inode: &mut Inode) {
+    inode.mode &= !mode::SETUID;
+    if inode.mode & 0o010 != 0 {
+        inode.mode &= !mode::SETGID;
+    }
+}
+
+/// Whether a file has bits that writing to it takes.
+pub(crate) fn has_bits(bits: u32) -> bool {
+    bits & mode::SETUID != 0 || bits & (mode::SETGID | 0o010) == mode::SETGID | 0o010
+}
+
 /// Takes the set-user bit, and the set-group bit where the group may run it or is not the caller's,
 /// from a file that an unprivileged caller changes. True when that changed something.
 pub(crate) fn drop_privileges(inode: &mut Inode, caller: &Caller) -> bool {

@@ -71,6 +71,11 @@ pub trait Home: Send + Sync + Debug {
     /// Changes whenever what was written and not synced may be gone: with every start of the machine.
     fn life(&self) -> u64;
 
+    /// Whether nothing of it may be changed.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     /// Where it is, for people.
     fn describe(&self) -> String;
 }

@@ -68,6 +68,10 @@ impl LocalHome {
         path
     }
 
+    fn check_writable(&self) -> io::Result<()> {
+        if self.read_only { Err(Errno::ROFS.into()) } else { Ok(()) }
+    }
+
     fn options(&self) -> OFlags {
         let access = if self.read_only { OFlags::RDONLY } else { OFlags::RDWR };
         access | OFlags::NOFOLLOW | OFlags::CLOEXEC
@@ -82,6 +86,7 @@ impl LocalHome {
 
 impl Home for LocalHome {
     fn make(&self, place: Place) -> io::Result<Arc<dyn Backing>> {
+        self.check_writable()?;
         let path = self.path(place);
         let how = self.options() | OFlags::CREATE;
         let open = || rustix::fs::openat(CWD, &path, how, Mode::RUSR | Mode::WUSR);
@@ -107,6 +112,7 @@ impl Home for LocalHome {
     }
 
     fn remove(&self, place: Place) -> io::Result<()> {
+        self.check_writable()?;
         match std::fs::remove_file(self.path(place)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
@@ -114,6 +120,7 @@ impl Home for LocalHome {
     }
 
     fn remove_all(&self, volume: u16) -> io::Result<()> {
+        self.check_writable()?;
         match std::fs::remove_dir_all(self.root.join(volume.to_string())) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
@@ -126,6 +133,10 @@ impl Home for LocalHome {
 
     fn life(&self) -> u64 {
         self.life
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     fn describe(&self) -> String {

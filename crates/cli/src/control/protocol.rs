@@ -160,6 +160,10 @@ pub enum FileName {
     Path(String),
 }
 
+fn yes() -> bool {
+    true
+}
+
 /// A mount, in words that another process can act on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountRequest {
@@ -181,6 +185,9 @@ pub struct MountRequest {
     pub exec: Option<bool>,
     /// Threads; 0 by the machine.
     pub threads: usize,
+    /// Whole files are kept beside the store.
+    #[serde(default = "yes")]
+    pub local: bool,
     /// The mount outlives its daemon: another one takes it over.
     pub supervised: bool,
     /// How long the kernel keeps attributes, in milliseconds.

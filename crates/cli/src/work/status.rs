@@ -185,7 +185,11 @@ fn mount_report(mounted: &Mounted) -> MountReport {
         since: units::instant(mounted.since, 0),
         supervised: mounted.supervised,
         read_only: mounted.mount.options().read_only,
-        data_path: "served by the daemon".to_owned(),
+        data_path: match mounted.mount.is_by_kernel() {
+            true => "files by the kernel",
+            false => "served by the daemon",
+        }
+        .to_owned(),
         requests: mounted.mount.stats().iter().map(|op| op.count).sum(),
         requests_in_flight: mounted.mount.requests_in_flight(),
         open_handles: counts.open_handles,

@@ -16,7 +16,7 @@ fn len_of(number: u64) -> usize {
 /// A closed store with some tables, in `store`.
 fn make(ground: &Ground, store: &Path, place: &Path) {
     fs::create_dir_all(place).unwrap();
-    let words = ["mount", "--background", "--memory", "16M"].map(OsStr::new);
+    let words = ["mount", "--background", "--local=false", "--memory", "16M"].map(OsStr::new);
     let words: Vec<&OsStr> =
         words.into_iter().chain([store.as_os_str(), place.as_os_str()]).collect();
     let ended = ground.seamount(&words);
@@ -30,11 +30,14 @@ fn make(ground: &Ground, store: &Path, place: &Path) {
 }
 
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .map(|path| (path.clone(), fs::read(&path).unwrap()))
-        .collect()
+    let mut found = BTreeMap::new();
+    for path in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+        match path.is_dir() {
+            true => found.extend(contents(&path)),
+            false => drop(found.insert(path.clone(), fs::read(&path).unwrap())),
+        }
+    }
+    found
 }
 
 /// Mounts what is left, and counts the files that can be read. None may be wrong. The error when
@@ -97,7 +100,10 @@ fn what_is_left_of_a_damaged_store_is_mounted_read_only() {
             let store = beside.join("damaged");
             fs::create_dir(&store).unwrap();
             for name in &names {
-                fs::copy(whole.join(name), store.join(name)).unwrap();
+                match whole.join(name).is_dir() {
+                    true => fs::create_dir(store.join(name)).unwrap(),
+                    false => drop(fs::copy(whole.join(name), store.join(name)).unwrap()),
+                }
             }
             let path = store.join(name);
             let mut bytes = fs::read(&path).unwrap();

@@ -40,6 +40,11 @@ impl Ground {
         Self::with(proof, &["--supervise=false"])
     }
 
+    /// The same, whose files are all in the store.
+    pub(crate) fn in_store(proof: &str) -> Option<Self> {
+        Self::with(proof, &["--local=false"])
+    }
+
     fn with(proof: &str, words: &'static [&'static str]) -> Option<Self> {
         static UMASK: Once = Once::new();
         UMASK.call_once(|| {

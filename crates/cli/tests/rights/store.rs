@@ -11,7 +11,12 @@ fn assert_private(store: &Path) {
     assert_eq!(fs::metadata(store).unwrap().mode() & 0o7777, 0o700, "{}", store.display());
     for entry in fs::read_dir(store).unwrap() {
         let path = entry.unwrap().path();
-        let mode = fs::symlink_metadata(&path).unwrap().mode() & 0o7777;
+        let found = fs::symlink_metadata(&path).unwrap();
+        if found.is_dir() {
+            assert_private(&path);
+            continue;
+        }
+        let mode = found.mode() & 0o7777;
         assert_eq!(mode, 0o600, "{} has mode {mode:o}", path.display());
     }
 }

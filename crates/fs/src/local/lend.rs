@@ -2,6 +2,7 @@
 
 use super::pool::{Backed, UNTOUCHED};
 use super::{Entered, Local, LocalFile, Moving, Using, failed, time};
+use crate::access;
 use crate::blob;
 use crate::error::{Error, Result, corrupt, unsupported};
 use crate::schema::{BackingRecord, Form, Inode};
@@ -251,7 +252,7 @@ impl Session {
         &self,
         ino: Ino,
         flags: OpenFlags,
-        form: Form,
+        (form, bits): (Form, u32),
     ) -> Result<Option<Arc<Backed>>> {
         let Some(local) = &self.0.local else {
             return Ok(None);
@@ -284,8 +285,17 @@ impl Session {
         }
         let sticky = self.0.options.takes_over
             && file.served_here.load(std::sync::atomic::Ordering::Acquire);
-        let can = !sticky && registrar.is_some_and(|to| file.backed.make_known(&to));
-        Ok(self.0.open.decide(ino, can).then(|| Arc::clone(&file.backed)))
+        // The kernel says of a write through this process whether it takes the bits.
+        let plain = !writes || !access::has_bits(bits);
+        let can = plain && !sticky && registrar.is_some_and(|to| file.backed.make_known(&to));
+        if !self.0.open.decide(ino, can) {
+            file.unguard_bits();
+            return Ok(None);
+        }
+        if !plain {
+            file.guard_bits().map_err(|error| failed("look at", file.backed.blob, &error))?;
+        }
+        Ok(Some(Arc::clone(&file.backed)))
     }
 }
 

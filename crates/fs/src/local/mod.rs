@@ -17,6 +17,7 @@ pub(crate) use pool::{Backed, Pool};
 pub use settle::Settled;
 pub(crate) use settle::give_up;
 
+use crate::access;
 use crate::error::{Error, Kind};
 use crate::schema::{Form, Inode};
 use crate::session::Shared;
@@ -106,6 +107,9 @@ pub(crate) struct LocalFile {
     pub(crate) served_here: AtomicBool,
     /// Operations that are under way.
     users: AtomicUsize,
+    /// When it had last changed when its set-user or set-group bit was looked at: the kernel, which writes by
+    /// itself, does not take them.
+    privileged: Mutex<Option<(i64, u32)>>,
     /// Held by who writes to its end.
     pub(crate) end: Mutex<()>,
 }
@@ -164,6 +168,7 @@ impl LocalFile {
             synced: AtomicBool::new(false),
             served_here: AtomicBool::new(false),
             users: AtomicUsize::new(0),
+            privileged: Mutex::default(),
             end: Mutex::default(),
         }
     }
@@ -181,9 +186,25 @@ impl LocalFile {
         changed || base.len != now.len
     }
 
+    /// Whoever writes to it from now on takes its set-user and set-group bits.
+    pub(crate) fn guard_bits(&self) -> io::Result<()> {
+        let stat = self.backed.file.stat()?;
+        *self.privileged.lock() = Some(stat.changed);
+        Ok(())
+    }
+
+    /// Whoever writes does it through this process.
+    fn unguard_bits(&self) {
+        *self.privileged.lock() = None;
+    }
+
     /// What the record is to say of a file that is as `stat` says.
     fn note(&self, inode: &mut Inode, stat: &Stat) {
         inode.size = stat.len;
+        let guarded = *self.privileged.lock();
+        if guarded.is_some_and(|then| then != stat.changed) {
+            access::take_bits(inode);
+        }
         if self.is_touched(stat) {
             let changed = not_before(time(stat.changed), inode.mtime);
             inode.mtime = changed;
@@ -198,6 +219,7 @@ impl LocalFile {
         self.note(&mut now, &stat);
         attr.size = now.size;
         attr.blocks = stat.taken / 512;
+        attr.mode = now.mode;
         (attr.mtime, attr.ctime) = (now.mtime, now.ctime);
         attr.live = true;
         Ok(())

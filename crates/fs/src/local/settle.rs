@@ -83,7 +83,7 @@ impl Session {
     /// One round: settles what was closed, empties files that were given back, and makes new ones. With `all`
     /// also what could wait, and what somebody still has mapped.
     pub async fn settle(&self, all: bool) -> Result<Settled> {
-        let Some(local) = &self.0.local else {
+        let Some(local) = self.0.local.as_ref().filter(|local| !local.home.is_read_only()) else {
             return Ok(Settled::default());
         };
         let mut done = Settled::default();

@@ -59,8 +59,8 @@ impl Session {
             true => self.cut_to_nothing(caller, attr.ino).await?,
             false => attr,
         };
-        let form = self.inode_now(attr.ino).await?.form;
-        let backed = self.serve(attr.ino, flags, form).await?;
+        let inode = self.inode_now(attr.ino).await?;
+        let backed = self.serve(attr.ino, flags, (inode.form, inode.mode)).await?;
         let handle = self.0.handles.add_file(OpenFile { ino: attr.ino, flags, backed })?;
         Ok((attr, handle))
     }

@@ -40,15 +40,15 @@ impl Session {
         flags: OpenFlags,
         lease: Lease,
     ) -> Result<(Handle, bool)> {
-        let (due, form) = self
+        let (due, (form, bits)) = self
             .hold(ino, lease, |mut tx| async move {
                 let inode = tx.inode_for(ino, Part::Access).await?;
                 check_inode(&mut tx, caller, ino, &inode, flags).await?;
                 let due = flags.read && tx.read_is_due(ino, &inode).await?;
-                Ok((tx, (due, inode.form)))
+                Ok((tx, (due, (inode.form, u64::from(inode.mode)))))
             })
             .await?;
-        let backed = self.serve(ino, flags, form).await?;
+        let backed = self.serve(ino, flags, (form, bits as u32)).await?;
         if flags.truncate {
             self.cut_to_nothing(caller, ino).await?;
         }

@@ -5,7 +5,7 @@ use crate::blob;
 use crate::error::{
     Error, Result, access_denied, bad_handle, invalid, is_directory, not_permitted,
 };
-use crate::local::{Using, is_elsewhere};
+use crate::local::{Using, failed, is_elsewhere};
 use crate::schema::{Inode, Part, hour_of};
 use crate::session::{OpKind, Session};
 use crate::tx::Tx;
@@ -51,7 +51,7 @@ impl Session {
             let file = match set.size {
                 // What may not be is refused below.
                 Some(size) if size <= FILE_BYTES_MAX => self.to_local(ino, size).await?,
-                _ if set.mtime.is_some() => self.lent_file(ino).await,
+                _ if set.mtime.is_some() || set.mode.is_some() => self.lent_file(ino).await,
                 _ => None,
             };
             let how = How { by_handle, fresh, file: file.as_ref() };
@@ -140,6 +140,13 @@ async fn setattr_in(
     let owner = |inode: &Inode| (inode.mode, inode.uid, inode.gid, inode.access_acl);
     if owner(&before) != owner(&inode) {
         parts.push(Part::Access);
+    }
+    let guards = access::has_bits(inode.mode)
+        && set.mode.is_some()
+        && tx.session.open.is_by_kernel(ino) == Some(true);
+    if let Some(file) = how.file.filter(|_| guards) {
+        let guarded = file.guard_bits();
+        guarded.map_err(|error| failed("look at", file.backed.blob, &error))?;
     }
     tx.put_inode(ino, &inode, &parts)?;
     let mut attr = tx.attr(ino, &inode).await?;

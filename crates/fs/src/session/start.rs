@@ -52,7 +52,7 @@ impl Session {
                 session_key: keys.session(id),
                 epoch_key: keys.epoch(),
                 open: OpenFiles::default(),
-                lends: local.is_some() && options.local && !bounded,
+                lends: home.is_some_and(|home| !home.is_read_only()) && options.local && !bounded,
                 local,
                 handles: Handles::new(options.handles_max, options.handles_from),
                 times: times::AccessTimes::default(),
