@@ -5,9 +5,10 @@ use super::save::Dump;
 use super::stream::kind;
 use super::{PAGE_BYTES, WINDOW_BYTES, record};
 use crate::blob::block::is_zero;
-use crate::error::Result;
+use crate::error::{Kind, Result};
+use crate::local::Backed;
 use crate::schema::{Bits, Data, Form, Inode, MapEntry, Parsed};
-use crate::types::Ino;
+use crate::types::{Ino, Seek};
 use kv::Page;
 use std::ops::Range;
 
@@ -21,6 +22,28 @@ impl Dump<'_> {
         }
         if self.data(ino, inode).await? {
             self.reserved(inode).await?;
+        }
+        Ok(())
+    }
+
+    /// The bytes of a file of the local home, up to a size that was told already.
+    pub(super) async fn backed(&mut self, size: u64, backed: &Backed) -> Result<()> {
+        let mut at = 0;
+        while at < size {
+            match backed.seek(at, Seek::Data) {
+                Ok(data) => at = data - data % PAGE_BYTES,
+                Err(error) if error.kind() == Kind::NoDevice => break,
+                Err(error) => return Err(error),
+            }
+            if at >= size {
+                break;
+            }
+            let bytes = backed.read(at, WINDOW_BYTES.min(size - at))?;
+            if bytes.is_empty() {
+                break;
+            }
+            self.pages(at, &bytes)?;
+            at += bytes.len() as u64;
         }
         Ok(())
     }
@@ -54,7 +77,11 @@ impl Dump<'_> {
     /// The pages of one window that are not zeros.
     async fn window(&mut self, ino: Ino, inode: &Inode, at: u64) -> Result<()> {
         let bytes = self.reading.bytes(ino, inode, at, WINDOW_BYTES).await?;
-        for run in runs(&bytes) {
+        self.pages(at, &bytes)
+    }
+
+    fn pages(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
+        for run in runs(bytes) {
             let offset = record::encode_offset(at + run.start as u64);
             let piece = bytes.get(run).unwrap_or_default();
             self.out.put(kind::DATA, &[&offset, piece])?;

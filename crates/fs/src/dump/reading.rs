@@ -49,6 +49,10 @@ impl<'a> Reading<'a> {
         self.outlived == 0
     }
 
+    pub(super) fn tx_mut(&mut self) -> &mut Tx {
+        &mut self.tx
+    }
+
     pub(super) fn tx(&self) -> &Tx {
         &self.tx
     }

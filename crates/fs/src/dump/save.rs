@@ -7,6 +7,7 @@ use super::structure::Structure;
 use super::{DumpCounts, Sink};
 use crate::blob::Geometry;
 use crate::error::{Error, Kind, Result, corrupt, stale};
+use crate::local::Kept;
 use crate::op::xattr;
 use crate::progress::Progress;
 use crate::schema::{Entry, Inode, Parsed};
@@ -23,6 +24,8 @@ const INODE_BYTES: u64 = 512;
 /// A dump under way.
 pub(super) struct Dump<'a> {
     pub(super) reading: Reading<'a>,
+    /// Files of the local home.
+    kept: Option<Kept>,
     pub(super) out: Outgoing<'a>,
     pub(super) counts: DumpCounts,
     pub(super) sizes: Geometry,
@@ -47,11 +50,16 @@ pub async fn dump(
         return Err(stale("the session has ended: start another one"));
     }
     let (bytes, inodes) = session.usage().await?;
+    let mut kept = Kept::begin(&session.0);
     let mut reading = Reading::begin(session).await?;
+    if let Some(kept) = &mut kept {
+        kept.look();
+    }
     let record = reading.record().await?;
     let next_inode = reading.next_inode().await?;
     let mut dump = Dump {
         reading,
+        kept,
         out: Outgoing::new(out),
         counts: DumpCounts::default(),
         sizes: Geometry::of(&record),
@@ -109,6 +117,11 @@ impl Dump<'_> {
 
     async fn inode(&mut self, ino: Ino, inode: &Inode) -> Result<()> {
         let file_type = inode.file_type();
+        let (mut shown, mut backed) = (inode.clone(), None);
+        if let Some(kept) = self.kept.as_ref().filter(|_| file_type == FileType::File) {
+            backed = kept.file_of(self.reading.tx_mut(), ino, &mut shown).await?;
+        }
+        let inode = &shown;
         self.out.put(kind::INODE, &[&record::encode_inode(ino, inode)])?;
         self.counts.inodes += 1;
         self.structure.inode(ino, file_type, inode.nlink, inode.parent);
@@ -118,7 +131,10 @@ impl Dump<'_> {
         }
         match file_type {
             FileType::Directory => self.entries(ino).await,
-            FileType::File => self.file(ino, inode).await,
+            FileType::File => match backed {
+                Some(backed) => self.backed(inode.size, &backed).await,
+                None => self.file(ino, inode).await,
+            },
             _ => Ok(()),
         }
     }

@@ -310,7 +310,7 @@ impl Shared {
 
 impl Local {
     /// Opens the file that an inode's record names.
-    fn open_own(&self, inode: &Inode) -> Result<Arc<Backed>> {
+    pub(super) fn open_own(&self, inode: &Inode) -> Result<Arc<Backed>> {
         match self.home.open(self.place(inode.blob)) {
             Ok(file) => Ok(Backed::new(inode.blob, file)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -8,12 +8,14 @@
 mod bytes;
 mod lend;
 mod pool;
+mod reading;
 mod recover;
 mod settle;
 
 pub(crate) use lend::Loan;
 pub use pool::Registrar;
 pub(crate) use pool::{Backed, Pool};
+pub(crate) use reading::Kept;
 pub use settle::Settled;
 pub(crate) use settle::give_up;
 

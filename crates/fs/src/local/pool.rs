@@ -84,6 +84,8 @@ pub(crate) struct Pool {
     ready: AtomicUsize,
     /// Somebody found too few.
     pub(crate) low: AtomicBool,
+    /// Those for whom files that were given back stay as they are.
+    pub(super) keepers: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -255,6 +257,9 @@ impl Session {
     /// Empties the files that were given back, for those who come, or removes them when there are enough.
     /// What gave them back is durable afterwards. Returns how many there were.
     pub(crate) async fn recycle(&self, local: &Local, most: usize) -> Result<usize> {
+        if local.pool.keepers.load(Ordering::Acquire) > 0 {
+            return Ok(0);
+        }
         let retired = local.pool.take_retired(most);
         if retired.is_empty() {
             return Ok(0);
