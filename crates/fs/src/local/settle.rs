@@ -293,11 +293,11 @@ async fn write(tx: &mut Tx, one: &Settling<'_>) -> Result<()> {
         How::Untouched => return tx.put_backing(blob, BackingRecord::default()),
         How::Inline(bytes) => {
             one.file.note(&mut inode, &one.stat);
-            blob::put_inline(tx, &mut inode, bytes).await?;
             if inode.form == Form::Local {
                 tx.count_bytes(-(inode.taken as i64));
                 (inode.form, inode.blob, inode.taken) = (Form::Inline, ino, 0);
             }
+            blob::put_inline(tx, &mut inode, bytes).await?;
             tx.put_backing(blob, BackingRecord::default())?;
         }
         How::Keep => {

@@ -293,6 +293,7 @@ impl Model {
             mtime: inode.mtime,
             ctime: inode.ctime,
             btime: inode.btime,
+            live: false,
         })
     }
 
