@@ -45,7 +45,10 @@ impl Session {
                 self.write_staged(file.ino, offset, bytes, caller).await
             };
             match written {
-                Err(error) if error.is_moved() => {}
+                // It has a file by now, or what is written at its end is too much for its record.
+                Err(error) if error.is_moved() => {
+                    self.lend(file.ino, false).await?;
+                }
                 written => return Ok(written? as usize),
             }
         }
