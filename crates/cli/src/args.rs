@@ -187,6 +187,9 @@ pub struct MountArgs {
     /// Keep whole files in the store's directory, where the kernel can read and write them by itself
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub local: Option<String>,
+    /// Let the kernel read and write such files by itself, where it can
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub passthrough: Option<String>,
     /// When the daemon dies, have another one take the mount over
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub supervise: Option<String>,
@@ -212,6 +215,7 @@ impl MountArgs {
             ("dev", &self.dev),
             ("exec", &self.exec),
             ("local", &self.local),
+            ("passthrough", &self.passthrough),
             ("supervise", &self.supervise),
             ("nonempty", &self.nonempty),
         ] {

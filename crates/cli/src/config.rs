@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// What can be set: its name in the config file and in `-o`, what it takes, what it does. The
 /// environment variable is `SEAMOUNT_` and the name in capitals, the flag has dashes.
-pub const KEYS: [(&str, &str, &str); 19] = [
+pub const KEYS: [(&str, &str, &str); 20] = [
     ("store", "STORE", "the store, when none is given"),
     ("volume", "NAME", "the volume in the store [default]"),
     ("memory", "SIZE", "memory that the embedded engine may use [256MiB]"),
@@ -27,6 +27,11 @@ pub const KEYS: [(&str, &str, &str); 19] = [
         "local",
         "BOOL",
         "keep whole files in the store's directory, where the kernel uses them by itself [true]",
+    ),
+    (
+        "passthrough",
+        "BOOL",
+        "let the kernel read and write such files by itself, where it can [true]",
     ),
     (
         "supervise",
@@ -88,6 +93,8 @@ pub struct Settings {
     pub exec: Option<bool>,
     /// Whole files are kept beside the store.
     pub local: Option<bool>,
+    /// The kernel reads and writes them by itself.
+    pub passthrough: Option<bool>,
     /// Another daemon takes over when this one dies.
     pub supervise: Option<bool>,
     /// The mountpoint may have entries.
@@ -143,6 +150,7 @@ impl Settings {
             "dev" => self.dev = Some(yes_or_no(value).ok_or_else(bad)?),
             "exec" => self.exec = Some(yes_or_no(value).ok_or_else(bad)?),
             "local" => self.local = Some(yes_or_no(value).ok_or_else(bad)?),
+            "passthrough" => self.passthrough = Some(yes_or_no(value).ok_or_else(bad)?),
             "supervise" => self.supervise = Some(yes_or_no(value).ok_or_else(bad)?),
             "nonempty" => self.nonempty = Some(yes_or_no(value).ok_or_else(bad)?),
             "log_level" => self.log_level = Some(value.parse().map_err(|_| bad())?),
@@ -164,7 +172,7 @@ impl Settings {
             ($($field:ident)*) => { $( if over.$field.is_some() { self.$field = over.$field; } )* };
         }
         take!(store volume memory atime threads attr_ttl entry_ttl negative_ttl read_only allow_other
-            suid dev exec local supervise nonempty log_level log_format log_file);
+            suid dev exec local passthrough supervise nonempty log_level log_format log_file);
     }
 
     /// What a config file says.

@@ -468,6 +468,7 @@ fn mount_options(asked: &MountRequest, mountpoint: PathBuf, source: String) -> f
     options.exec = asked.exec.unwrap_or(options.exec);
     options.threads = asked.threads;
     options.survives = asked.supervised;
+    options.passthrough = asked.passthrough;
     options.attr_ttl = asked.attr_ttl_ms.map(Duration::from_millis);
     options.entry_ttl = asked.entry_ttl_ms.map(Duration::from_millis);
     options.negative_ttl = asked.negative_ttl_ms.map(Duration::from_millis);

@@ -105,7 +105,9 @@ fn start(
     }
     let resends = agreed & init::HAS_RESEND != 0;
     let backings = match devices.first() {
-        Some(device) if agreed & init::PASSTHROUGH != 0 && policy.private => {
+        Some(device)
+            if agreed & init::PASSTHROUGH != 0 && policy.private && options.passthrough =>
+        {
             Backings::begin(device, options.backing.as_deref())
         }
         _ => None,

@@ -188,6 +188,9 @@ pub struct MountRequest {
     /// Whole files are kept beside the store.
     #[serde(default = "yes")]
     pub local: bool,
+    /// The kernel reads and writes them by itself, where it can.
+    #[serde(default = "yes")]
+    pub passthrough: bool,
     /// The mount outlives its daemon: another one takes it over.
     pub supervised: bool,
     /// How long the kernel keeps attributes, in milliseconds.

@@ -45,6 +45,11 @@ impl Ground {
         Self::with(proof, &["--local=false"])
     }
 
+    /// The same, whose files are all read and written by the daemon.
+    pub(crate) fn through_daemon(proof: &str) -> Option<Self> {
+        Self::with(proof, &["--passthrough=false"])
+    }
+
     fn with(proof: &str, words: &'static [&'static str]) -> Option<Self> {
         static UMASK: Once = Once::new();
         UMASK.call_once(|| {

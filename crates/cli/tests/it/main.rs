@@ -24,6 +24,7 @@ mod ground;
 mod holes;
 mod life;
 mod listing;
+mod local;
 mod locks;
 mod mapped;
 mod open;

@@ -40,6 +40,8 @@ pub struct MountOptions {
     /// Whether another process takes the mount over when this one dies: then the session must
     /// survive too.
     pub survives: bool,
+    /// The kernel reads and writes files of the local home by itself, where it can.
+    pub passthrough: bool,
     /// Threads that face the kernel; 0 for as many as suit the machine.
     pub threads: usize,
     /// How long the kernel may keep attributes. `None`: for ever when the store is private, otherwise
@@ -67,6 +69,7 @@ impl MountOptions {
             dev: root,
             exec: true,
             survives: false,
+            passthrough: true,
             threads: 0,
             attr_ttl: None,
             entry_ttl: None,
