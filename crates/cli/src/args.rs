@@ -160,6 +160,9 @@ pub struct MountArgs {
     /// Threads that answer the kernel
     #[arg(long, value_name = "N")]
     pub threads: Option<String>,
+    /// By what requests come: auto, device or uring
+    #[arg(long, value_name = "HOW")]
+    pub transport: Option<String>,
     /// How long the kernel keeps attributes
     #[arg(long, value_name = "TIME")]
     pub attr_ttl: Option<String>,
@@ -206,6 +209,7 @@ impl MountArgs {
             ("memory", &self.memory),
             ("atime", &self.atime),
             ("threads", &self.threads),
+            ("transport", &self.transport),
             ("attr_ttl", &self.attr_ttl),
             ("entry_ttl", &self.entry_ttl),
             ("negative_ttl", &self.negative_ttl),

@@ -9,12 +9,17 @@ use std::time::Duration;
 
 /// What can be set: its name in the config file and in `-o`, what it takes, what it does. The
 /// environment variable is `SEAMOUNT_` and the name in capitals, the flag has dashes.
-pub const KEYS: [(&str, &str, &str); 20] = [
+pub const KEYS: [(&str, &str, &str); 21] = [
     ("store", "STORE", "the store, when none is given"),
     ("volume", "NAME", "the volume in the store [default]"),
     ("memory", "SIZE", "memory that the embedded engine may use [256MiB]"),
     ("atime", "strict|relative|off", "when reading changes access times [relative]"),
     ("threads", "N", "threads that answer the kernel; 0: by the machine [0]"),
+    (
+        "transport",
+        "auto|device|uring",
+        "by what requests come; auto: io_uring where the kernel offers it and none takes over [auto]",
+    ),
     ("attr_ttl", "TIME|ever", "how long the kernel keeps attributes [ever on a private store]"),
     ("entry_ttl", "TIME|ever", "how long it keeps names [ever on a private store]"),
     ("negative_ttl", "TIME|ever", "how long it keeps missing names [ever on a private store]"),
@@ -75,6 +80,8 @@ pub struct Settings {
     pub atime: Option<fs::Atime>,
     /// Threads of the mount.
     pub threads: Option<usize>,
+    /// By what requests come; `None` within for whatever is there.
+    pub transport: Option<Option<fuse::Transport>>,
     /// How long the kernel keeps attributes.
     pub attr_ttl: Option<Duration>,
     /// How long it keeps names.
@@ -141,6 +148,14 @@ impl Settings {
                 self.threads =
                     Some(threads.ok_or_else(|| format!("{}, at most {THREADS_MAX}", bad()))?);
             }
+            "transport" => {
+                self.transport = Some(match value {
+                    "auto" => None,
+                    "device" => Some(fuse::Transport::Device),
+                    "uring" => Some(fuse::Transport::Uring),
+                    _ => return Err(bad()),
+                });
+            }
             "attr_ttl" => self.attr_ttl = Some(ttl(key, value)?),
             "entry_ttl" => self.entry_ttl = Some(ttl(key, value)?),
             "negative_ttl" => self.negative_ttl = Some(ttl(key, value)?),
@@ -171,7 +186,7 @@ impl Settings {
         macro_rules! take {
             ($($field:ident)*) => { $( if over.$field.is_some() { self.$field = over.$field; } )* };
         }
-        take!(store volume memory atime threads attr_ttl entry_ttl negative_ttl read_only allow_other
+        take!(store volume memory atime threads transport attr_ttl entry_ttl negative_ttl read_only allow_other
             suid dev exec local passthrough supervise nonempty log_level log_format log_file);
     }
 

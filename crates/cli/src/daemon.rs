@@ -271,8 +271,9 @@ impl Daemon {
         let stays = asked.supervised && mount.can_be_resumed() && used.session().is_private();
         if asked.supervised && !mount.can_be_resumed() {
             tracing::warn!(
-                "this kernel cannot ask again what a daemon that died has not answered (Linux 6.9 can): \
-                 the mount ends with its daemon"
+                transport = %mount.transport(),
+                "the kernel cannot ask again what a daemon that died has not answered (Linux 6.9 can, where \
+                 the device is the transport): the mount ends with its daemon"
             );
         }
         let id = lock(&self.supervisor)
@@ -467,6 +468,7 @@ fn mount_options(asked: &MountRequest, mountpoint: PathBuf, source: String) -> f
     options.dev = asked.dev.unwrap_or(options.dev);
     options.exec = asked.exec.unwrap_or(options.exec);
     options.threads = asked.threads;
+    options.transport = asked.transport.as_deref().and_then(fuse::Transport::of_name);
     options.survives = asked.supervised;
     options.passthrough = asked.passthrough;
     options.attr_ttl = asked.attr_ttl_ms.map(Duration::from_millis);

@@ -1,12 +1,15 @@
 //! A mount, from its first words with the kernel to its end.
 
 use crate::backings::Backings;
+use crate::channel::Channel;
 use crate::device::Device;
 use crate::handler::{Adopted, Handler, Kept, Policy, Waiters};
-use crate::mount::{self, MountError, MountErrorKind, MountOptions};
-use crate::reply::{Errno, Reply};
+use crate::mount::{self, MountError, MountErrorKind, MountOptions, Transport};
+use crate::reply::Errno;
+use crate::seat::Seat;
 use crate::server::{REQUEST_BYTES_MAX, Server, WRITE_BYTES_MAX};
 use crate::stats::OpStats;
+use crate::uring::{self, Ring};
 use crate::wire::decode;
 use crate::wire::encode::{self, InitReply};
 use crate::wire::numbers::{MAJOR, MINOR_MIN, Opcode, init};
@@ -16,8 +19,8 @@ use fs::Session;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
 
 /// Threads for what waits: this many files can be synced at once.
 const POOL_THREADS_MAX: usize = 32;
@@ -40,6 +43,7 @@ struct Inner {
     options: MountOptions,
     server: Arc<Server>,
     devices: Vec<Arc<Device>>,
+    transport: Transport,
     resends: bool,
     /// The files that the kernel uses by itself; `None` when it does not.
     backings: Option<Arc<Backings>>,
@@ -83,7 +87,8 @@ pub fn resume(
         (Some(device), Some(table)) => Some(Backings::resume(device, table).map_err(failed)?),
         _ => None,
     };
-    serve(session, options, policy, devices, Adopted::new(old_handles), true, backings)
+    let (rings, adopted) = (Vec::new(), Adopted::new(old_handles));
+    serve(session, options, policy, Ends { devices, rings, adopted, resends: true, backings })
 }
 
 fn start(
@@ -92,8 +97,10 @@ fn start(
     device: Arc<Device>,
 ) -> Result<Mount, MountError> {
     let policy = Policy::of(session, options);
-    let agreed = greet(&device, policy)?;
+    let Agreed { flags, rings } = greet(&device, policy, options)?;
     let wanted = match options.threads {
+        // What still comes by the device is little.
+        _ if !rings.is_empty() => 1,
         0 => std::thread::available_parallelism().map_or(2, usize::from).clamp(2, THREADS_MAX),
         chosen => chosen,
     };
@@ -103,32 +110,41 @@ fn start(
     {
         devices.push(Arc::new(first.again().map_err(unserved)?));
     }
-    let resends = agreed & init::HAS_RESEND != 0;
     let backings = match devices.first() {
-        Some(device)
-            if agreed & init::PASSTHROUGH != 0 && policy.private && options.passthrough =>
-        {
+        Some(device) if flags & init::PASSTHROUGH != 0 && policy.private && options.passthrough => {
             Backings::begin(device, options.backing.as_deref())
         }
         _ => None,
     };
-    serve(session, options, policy, devices, Adopted::default(), resends, backings)
+    // What came by a ring is never sent again.
+    let resends = flags & init::HAS_RESEND != 0 && rings.is_empty();
+    let adopted = Adopted::default();
+    serve(session, options, policy, Ends { devices, rings, adopted, resends, backings })
 }
 
 fn unserved(error: io::Error) -> MountError {
     MountError::new(MountErrorKind::Other, "cannot serve the mount").caused_by(error)
 }
 
-/// Starts a thread for each descriptor.
+/// What a connection to the kernel has.
+struct Ends {
+    devices: Vec<Arc<Device>>,
+    rings: Vec<Ring>,
+    /// Handles of a process before this one.
+    adopted: Adopted,
+    /// The kernel can ask again.
+    resends: bool,
+    backings: Option<Arc<Backings>>,
+}
+
+/// Starts a thread for each descriptor and each ring.
 fn serve(
     session: &Session,
     options: &MountOptions,
     policy: Policy,
-    devices: Vec<Arc<Device>>,
-    adopted: Adopted,
-    resends: bool,
-    backings: Option<Arc<Backings>>,
+    ends: Ends,
 ) -> Result<Mount, MountError> {
+    let Ends { devices, rings, adopted, resends, backings } = ends;
     if let Some(backings) = &backings {
         session.set_registrar(Some(Arc::clone(backings) as Arc<dyn fs::Registrar>));
     }
@@ -144,35 +160,47 @@ fn serve(
         survives: options.survives && resends && policy.private,
         backing: options.backing.clone(),
     };
-    let server = Arc::new(Server::new(handler, clock, pool));
+    let server = Arc::new(Server::new(handler, clock, pool, spawn));
     for (number, device) in devices.iter().enumerate() {
-        let (serving, device) = (Arc::clone(&server), Arc::clone(device));
-        server.enter();
-        let body = move || {
-            if let Err(error) = serving.serve(&device) {
-                tracing::error!(%error, "a thread cannot hear the kernel any more");
+        let seat = Arc::new(Seat::new(Channel::Device(Arc::clone(device))));
+        if let Err(error) = server.start(&seat, None) {
+            if number == 0 {
+                return Err(unserved(error));
             }
-            serving.leave();
-        };
-        match spawn.spawn(&format!("seamount-{number}"), Box::new(body)) {
-            Ok(_) => {}
-            Err(error) => {
-                server.leave();
-                if number == 0 {
-                    return Err(unserved(error));
-                }
-                tracing::warn!(%error, threads = number, "fewer threads than wanted serve the mount");
-                break;
-            }
+            tracing::warn!(%error, threads = number, "fewer threads than wanted serve the mount");
+            break;
         }
     }
+    let transport = if rings.is_empty() { Transport::Device } else { Transport::Uring };
+    open_rings(&server, rings)?;
     if let Some(device) = devices.first() {
         session.observe(Some(Arc::new(Teller(Arc::clone(device)))));
     }
-    let inner = Inner { options: options.clone(), server, devices, resends, backings };
+    let inner = Inner { options: options.clone(), server, devices, transport, resends, backings };
     let mounted = Mount(Arc::new(inner));
     mounted.read_further_ahead();
     Ok(mounted)
+}
+
+/// Starts a thread for each ring. The kernel asks nothing before it has something of each.
+fn open_rings(server: &Arc<Server>, rings: Vec<Ring>) -> Result<(), MountError> {
+    let failed = |error: io::Error| {
+        let text = "the kernel does not take the rings; mount with transport=device";
+        MountError::new(MountErrorKind::Other, text).caused_by(error)
+    };
+    let count = rings.len();
+    let (tell, told) = mpsc::channel();
+    for ring in rings {
+        let tell = tell.clone();
+        let first = move |opened| {
+            let _ = tell.send(opened);
+        };
+        let seat = Arc::new(Seat::new(Channel::Ring(ring)));
+        server.start(&seat, Some(Box::new(first))).map_err(unserved)?;
+    }
+    drop(tell);
+    let opened: Vec<io::Result<()>> = told.iter().take(count).collect();
+    opened.into_iter().collect::<io::Result<()>>().map_err(failed)
 }
 
 /// Tells the kernel what changed without its asking.
@@ -186,8 +214,19 @@ impl fs::Observer for Teller {
     }
 }
 
-/// The first words: what the kernel can, and what of that is wanted. Returns what was agreed on.
-fn greet(device: &Device, policy: Policy) -> Result<u64, MountError> {
+/// What both sides of a connection will do.
+struct Agreed {
+    flags: u64,
+    /// By which requests will come; none when by the device.
+    rings: Vec<Ring>,
+}
+
+/// The first words: what the kernel can, and what of that is wanted.
+fn greet(
+    device: &Arc<Device>,
+    policy: Policy,
+    options: &MountOptions,
+) -> Result<Agreed, MountError> {
     let failed = |error: io::Error| {
         MountError::new(MountErrorKind::Other, "the kernel did not begin").caused_by(error)
     };
@@ -207,27 +246,73 @@ fn greet(device: &Device, policy: Policy) -> Result<u64, MountError> {
     let wanted = wanted(policy);
     let needed = init::MAX_PAGES | init::SETXATTR_EXT | init::HANDLE_KILLPRIV_V2;
     let old = offered.major != MAJOR || offered.minor < MINOR_MIN;
+    let refuse = || {
+        let (mut fixed, _) = encode::refusal(unique, Errno::EPROTO);
+        let _ = device.send(fixed.finish(0), &[]);
+    };
     if old || offered.flags & needed != needed {
-        let refusal: Result<Reply, Errno> = Err(Errno(71));
-        if let Some((mut fixed, _)) = encode::reply(unique, &refusal) {
-            let _ = device.send(fixed.finish(0), &[]);
-        }
+        refuse();
         let text = format!(
             "the kernel speaks FUSE {}.{}; {MAJOR}.{MINOR_MIN} is needed, which Linux 5.13 has",
             offered.major, offered.minor
         );
         return Err(MountError::new(MountErrorKind::TooOld, text));
     }
+    // Before the kernel is told of them: from then on it waits for them.
+    let rings = rings(device, policy, options, offered.flags).inspect_err(|_| refuse())?;
+    let over = if rings.is_empty() { 0 } else { init::OVER_IO_URING };
     let answer = InitReply {
         max_readahead: offered.max_readahead,
-        flags: wanted & offered.flags,
+        flags: (wanted | over) & offered.flags,
         max_background: BACKGROUND_MAX,
         max_write: WRITE_BYTES_MAX as u32,
         max_pages: (WRITE_BYTES_MAX / PAGE_BYTES) as u16,
     };
     let mut encoded = encode::init_reply(unique, &answer);
     device.send(encoded.finish(0), &[]).map_err(failed)?;
-    Ok(answer.flags)
+    Ok(Agreed { flags: answer.flags, rings })
+}
+
+/// The rings of a mount that is to be served by them.
+fn rings(
+    device: &Arc<Device>,
+    policy: Policy,
+    options: &MountOptions,
+    offered: u64,
+) -> Result<Vec<Ring>, MountError> {
+    let asked = options.transport == Some(Transport::Uring);
+    let refused = |why: &str| {
+        let text = format!("cannot mount with transport=uring: {why}");
+        Err(MountError::new(MountErrorKind::Other, text))
+    };
+    match options.transport {
+        Some(Transport::Device) => return Ok(Vec::new()),
+        // Who waits for a lock keeps an entry, and who frees it needs one.
+        Some(Transport::Uring) if !policy.private => return refused("the store is shared"),
+        // A ring ends with its process, and what came by it is not sent again.
+        None if !policy.private || options.survives => return Ok(Vec::new()),
+        _ => {}
+    }
+    if offered & init::OVER_IO_URING == 0 {
+        return match asked {
+            false => Ok(Vec::new()),
+            true => refused(
+                "the kernel does not offer it (Linux 6.14 does, when root has written Y to \
+                 /sys/module/fuse/parameters/enable_uring)",
+            ),
+        };
+    }
+    match uring::rings(device) {
+        Ok(rings) => Ok(rings),
+        Err(error) if asked => {
+            let text = "cannot mount with transport=uring: no ring can be made";
+            Err(MountError::new(MountErrorKind::Other, text).caused_by(error))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "no ring can be made: /dev/fuse serves the mount");
+            Ok(Vec::new())
+        }
+    }
 }
 
 fn wanted(policy: Policy) -> u64 {
@@ -261,6 +346,11 @@ impl Mount {
     /// Where it is mounted.
     pub fn mountpoint(&self) -> &Path {
         &self.0.options.mountpoint
+    }
+
+    /// By what requests come.
+    pub fn transport(&self) -> Transport {
+        self.0.transport
     }
 
     /// How it was mounted.

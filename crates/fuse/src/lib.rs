@@ -5,12 +5,17 @@
 //! * [`mount`] mounts a session; [`Mount`] is what is mounted. [`unmount`], [`mounted`], [`is_stale`].
 //! * `device`: the descriptor of `/dev/fuse`. `wire`: the kernel's protocol, read and written.
 //! * `request`, `reply`: the same in words of our own, which any other transport can bring too.
-//! * `server`: threads, and who polls what. `handler`: what is done for each request.
+//! * `channel`: how requests come and replies go: by the `device`, or by `uring`.
+//! * `server`, `seat`: threads, and whose turn it is to hear the kernel. `dispatch`: which handler a request is for.
+//!   `ticket`: a request that is answered by another thread.
+//! * `handler`: what is done for each request.
 //! * `stats`: counts and latencies.
 
 mod backings;
+mod channel;
 mod connection;
 mod device;
+mod dispatch;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -18,13 +23,17 @@ mod handler;
 mod mount;
 mod reply;
 mod request;
+mod seat;
 mod server;
 mod slots;
 mod stats;
+mod ticket;
+mod uring;
 mod wire;
 
 pub use connection::{Mount, mount, resume};
 pub use mount::{
-    MountEntry, MountError, MountErrorKind, MountOptions, has_device, is_stale, mounted, unmount,
+    MountEntry, MountError, MountErrorKind, MountOptions, Transport, has_device, is_stale, mounted,
+    unmount,
 };
 pub use stats::{BUCKETS, OpStats};

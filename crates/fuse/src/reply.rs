@@ -14,6 +14,7 @@ impl Errno {
     pub(crate) const EINVAL: Errno = Errno(22);
     pub(crate) const ERANGE: Errno = Errno(34);
     pub(crate) const ENOSYS: Errno = Errno(38);
+    pub(crate) const EPROTO: Errno = Errno(71);
     pub(crate) const EOPNOTSUPP: Errno = Errno(95);
     pub(crate) const ESTALE: Errno = Errno(116);
 }

@@ -173,7 +173,7 @@ pub(crate) struct Setattr {
     pub(crate) kill: bool,
 }
 
-/// Bytes to write: where they are in the transport's buffer.
+/// Bytes to write: where they are in what the transport brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Write {
     pub(crate) handle: u64,

@@ -1,20 +1,24 @@
-//! The threads that face the kernel: each reads a request, polls its future once, and answers in
-//! place when it is ready, which with an embedded store it is. What has to wait goes to a pool.
+//! The threads that face the kernel: each takes a request, polls its future once, and answers in place when
+//! that was enough, which with an embedded store it is. Who has to wait lets another thread hear the kernel.
 
-use crate::device::Device;
+use crate::channel::{Answer, Channel, Parcel};
+use crate::dispatch::Begun;
 use crate::handler::Handler;
 use crate::reply::{Errno, Reply};
-use crate::request::{Header, Op};
+use crate::request::Header;
+use crate::seat::{Left, Seat};
 use crate::slots::Slots;
 use crate::stats::Stats;
-use crate::wire::decode::{self, Envelope};
-use crate::wire::encode;
+use crate::ticket::Ticket;
+use crate::uring;
 use crate::wire::numbers::Opcode;
-use base::Clock;
 use base::pool::Pool;
 use base::sync::{Condvar, Mutex};
+use base::{Clock, Spawn};
+use std::cell::Cell;
 use std::io;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -33,23 +37,45 @@ pub(crate) struct Server {
     pub(crate) handler: Handler,
     pub(crate) stats: Stats,
     pub(crate) clock: Arc<dyn Clock>,
-    /// For what waits, or would hold up the thread that faces the kernel.
+    /// For what would hold up the thread that faces the kernel.
     pub(crate) pool: Pool,
     pub(crate) in_flight: AtomicU64,
+    spawn: Arc<dyn Spawn>,
     slots: Slots,
     buffers: Mutex<Vec<Vec<u8>>>,
     threads: Mutex<usize>,
     ended: Condvar,
 }
 
+/// What is known of a request until it is answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) header: Header,
+    pub(crate) opcode: Option<Opcode>,
+    begun: Duration,
+}
+
+/// The seat of the thread that serves a request, and whether it still has it.
+#[derive(Debug)]
+pub(crate) struct Sitting<'a> {
+    seat: &'a Arc<Seat>,
+    sits: Cell<bool>,
+}
+
 impl Server {
-    pub(crate) fn new(handler: Handler, clock: Arc<dyn Clock>, pool: Pool) -> Self {
+    pub(crate) fn new(
+        handler: Handler,
+        clock: Arc<dyn Clock>,
+        pool: Pool,
+        spawn: Arc<dyn Spawn>,
+    ) -> Self {
         Self {
             handler,
             stats: Stats::default(),
             clock,
             pool,
             in_flight: AtomicU64::new(0),
+            spawn,
             slots: Slots::default(),
             buffers: Mutex::default(),
             threads: Mutex::default(),
@@ -57,13 +83,40 @@ impl Server {
         }
     }
 
-    /// One thread more is about to serve.
-    pub(crate) fn enter(&self) {
+    /// Starts a thread at a seat. The `first` one tells whether the kernel has taken what a ring gives it.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        seat: &Arc<Seat>,
+        first: Option<Box<dyn FnOnce(io::Result<()>) + Send>>,
+    ) -> io::Result<()> {
+        let (serving, taken) = (Arc::clone(self), Arc::clone(seat));
         *self.threads.lock() += 1;
+        let body = move || {
+            let opened = match (&taken.channel, &first) {
+                (Channel::Ring(ring), first) => {
+                    uring::stay_on(ring.queue().into());
+                    if first.is_some() { ring.open() } else { Ok(()) }
+                }
+                (Channel::Device(_), _) => Ok(()),
+            };
+            let is_open = opened.is_ok();
+            if let Some(tell) = first {
+                tell(opened);
+            }
+            if is_open {
+                serving.serve(&taken);
+            }
+            serving.leave();
+        };
+        let started = self.spawn.spawn("seamount-fuse", Box::new(body));
+        if started.is_err() {
+            self.leave();
+        }
+        started.map(|_| ())
     }
 
     /// A thread serves no more.
-    pub(crate) fn leave(&self) {
+    fn leave(&self) {
         *self.threads.lock() -= 1;
         self.ended.notify_all();
     }
@@ -86,226 +139,145 @@ impl Server {
         *self.threads.lock() > 0
     }
 
-    /// Reads and answers requests until the connection is over.
-    pub(crate) fn serve(self: &Arc<Self>, device: &Arc<Device>) -> io::Result<()> {
-        loop {
-            let spare = self.buffers.lock().pop();
-            // Touched, so that the memory is there: into a process that is being killed the kernel brings none, and
-            // a request that it cannot hand over it answers with EIO itself.
-            let mut buffer = spare.unwrap_or_else(|| vec![0xff; REQUEST_BYTES_MAX]);
-            let Some(len) = device.receive(&mut buffer)? else {
-                return Ok(());
-            };
-            // A panic is a bug, but the requests of others go on; its own is answered by its ticket.
-            let begun = AssertUnwindSafe(|| self.begin(device, buffer, len));
-            if std::panic::catch_unwind(begun).is_err() {
-                tracing::error!("a request ended with a panic; it was answered with EIO");
+    /// Takes and answers requests, when it is this thread's turn, until the connection is over.
+    fn serve(self: &Arc<Self>, seat: &Arc<Seat>) {
+        while seat.take() {
+            let sitting = Sitting { seat, sits: Cell::new(true) };
+            let mut spare = None;
+            while sitting.sits.get() {
+                let buffer = || spare.take().unwrap_or_else(|| self.buffer());
+                match seat.channel.receive(buffer) {
+                    Ok(Some(parcel)) => spare = self.serve_one(&sitting, parcel),
+                    Ok(None) => return seat.end(),
+                    Err(error) => {
+                        tracing::error!(%error, "a thread cannot hear the kernel any more");
+                        return seat.end();
+                    }
+                }
             }
+            self.put_back(spare);
         }
     }
 
-    fn put_back(&self, buffer: Vec<u8>) {
+    fn buffer(&self) -> Vec<u8> {
+        let spare = self.buffers.lock().pop();
+        // Touched, so that the memory is there: into a process that is being killed the kernel brings none, and
+        // a request that it cannot hand over it answers with EIO itself.
+        spare.unwrap_or_else(|| vec![0xff; REQUEST_BYTES_MAX])
+    }
+
+    pub(crate) fn put_back(&self, buffer: Option<Vec<u8>>) {
         let mut buffers = self.buffers.lock();
         if buffers.len() < SPARE_BUFFERS {
-            buffers.push(buffer);
+            buffers.extend(buffer);
         }
     }
 
-    /// Begins the request in the first `len` bytes of `buffer`.
-    fn begin(self: &Arc<Self>, device: &Arc<Device>, buffer: Vec<u8>, len: usize) {
-        let bytes = buffer.get(..len).unwrap_or_default();
-        let Ok(mut envelope) = decode::envelope(bytes) else {
-            tracing::error!(len, "the kernel sent what is no request");
-            return self.put_back(buffer);
+    /// Serves a request. Returns its buffer, unless that is needed still.
+    fn serve_one(self: &Arc<Self>, sitting: &Sitting<'_>, parcel: Parcel) -> Option<Vec<u8>> {
+        let Ok(mut envelope) = parcel.envelope() else {
+            tracing::error!("the kernel sent what is no request");
+            return self.refuse(sitting, parcel);
         };
         if self.handler.survives && envelope.opcode.is_some_and(Opcode::is_done_once) {
             envelope.header.slot = self.slots.take();
         }
-        let ticket = Ticket::new(self, device, &envelope);
-        match decode::op(bytes, &envelope) {
-            Ok(Op::Write(write)) => {
-                // The bytes go along with their request: they are not copied.
-                let (server, header) = (Arc::clone(self), envelope.header);
-                self.run(ticket, false, async move {
-                    let done = server.handler.write(header, &write, &buffer).await;
-                    server.put_back(buffer);
-                    done
-                });
-            }
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        let (header, opcode) = (envelope.header, envelope.opcode);
+        let asked = Asked { header, opcode, begun: self.clock.now() };
+        let begun = match parcel.op(&envelope) {
             Ok(op) => {
-                self.dispatch(ticket, envelope.header, op);
-                self.put_back(buffer);
+                // A panic is a bug, but the requests of others go on.
+                let data = parcel.data();
+                let begin = AssertUnwindSafe(|| self.dispatch(sitting, header, op, data));
+                std::panic::catch_unwind(begin).unwrap_or_else(|_| {
+                    tracing::error!("a request ended with a panic; it is answered with EIO");
+                    Begun::Answered(Err(Errno::EIO))
+                })
             }
-            Err(decode::Malformed) => {
-                tracing::error!(opcode = ?envelope.opcode, len, "the kernel sent a broken request");
-                ticket.answer(Err(Errno::EIO));
-                self.put_back(buffer);
+            Err(_) => {
+                tracing::error!(?opcode, "the kernel sent a broken request");
+                Begun::Answered(Err(Errno::EIO))
+            }
+        };
+        match begun {
+            Begun::Answered(answer) => {
+                self.answer(sitting.seat, sitting.sits.get(), parcel, &asked, &answer)
+            }
+            Begun::Waits(future) => {
+                let (parcel, spare) = parcel.emptied();
+                let (server, seat) = (Arc::clone(self), Arc::clone(sitting.seat));
+                let ticket = Ticket { server, seat, asked, parcel: Some(parcel) };
+                let task = Box::pin(async move { ticket.answer(&future.await) });
+                if let Err((error, task)) = self.pool.spawn(task) {
+                    tracing::warn!(%error, "no thread can be started; a request is waited for in place");
+                    base::exec::block_on(task);
+                }
+                spare
             }
         }
     }
 
-    /// Begins a request; what it borrows is copied, as it may outlive the buffer.
-    fn dispatch(self: &Arc<Self>, ticket: Ticket, header: Header, op: Op<'_>) {
-        let server = Arc::clone(self);
-        /// Runs a call of the handler: on this thread, or `slow` on the pool.
-        macro_rules! run {
-            ($call:ident($($argument:expr),*)) => {
-                self.run(ticket, false, async move { server.handler.$call($($argument),*).await })
-            };
-            (slow $call:ident($($argument:expr),*)) => {
-                self.run(ticket, true, async move { server.handler.$call($($argument),*).await })
-            };
+    /// What is no request has no number, and from the device nobody waits for it.
+    fn refuse(&self, sitting: &Sitting<'_>, parcel: Parcel) -> Option<Vec<u8>> {
+        let Parcel::Entry(entry) = &parcel else {
+            return parcel.emptied().1;
+        };
+        let (unique, listens) = (entry.commit_id(), sitting.sits.get());
+        let sent = sitting.seat.channel.send(parcel, unique, &Err(Errno::EIO), listens);
+        sent.unwrap_or_else(|error| {
+            tracing::error!(%error, "the kernel did not take an answer");
+            None
+        })
+    }
+
+    /// Polls a request once; while it waits, another thread hears the kernel. What it borrows stays where it
+    /// is, and nothing is allocated.
+    #[inline(never)]
+    pub(crate) fn run<F>(
+        self: &Arc<Self>,
+        sitting: &Sitting<'_>,
+        begin: impl FnOnce() -> F,
+    ) -> Begun
+    where
+        F: Future<Output = Answer>,
+    {
+        let mut future = pin!(begin());
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(answer) = future.as_mut().poll(&mut context) {
+            return Begun::Answered(answer);
         }
-        match op {
-            Op::Lookup { name } => {
-                let name = Box::<[u8]>::from(name);
-                run!(lookup(header, &name))
-            }
-            Op::Forget { inodes } => match self.handler.cares_for_forgets() {
-                false => ticket.answer(Ok(Reply::Silence)),
-                true => {
-                    let inodes: Vec<u64> = decode::forgotten(inodes).collect();
-                    run!(forget(&inodes))
+        self.hand_over(sitting);
+        Begun::Answered(base::exec::block_on(future))
+    }
+
+    #[cold]
+    fn hand_over(self: &Arc<Self>, sitting: &Sitting<'_>) {
+        let left = match sitting.seat.leave() {
+            Left::ToAnother => true,
+            Left::Kept => false,
+            Left::ToNew => match self.start(sitting.seat, None) {
+                Ok(()) => true,
+                Err(error) => {
+                    tracing::warn!(%error, "no thread can be started; a request is waited for in place");
+                    !sitting.seat.stay()
                 }
             },
-            Op::Getattr => run!(getattr(header)),
-            Op::Statx => run!(statx(header)),
-            Op::Setattr(what) => run!(setattr(header, what)),
-            Op::Readlink => run!(readlink(header)),
-            Op::Symlink { name, target } => {
-                let (name, target) = (Box::<[u8]>::from(name), Box::<[u8]>::from(target));
-                run!(symlink(header, &name, &target))
-            }
-            Op::Mknod { name, mode, rdev, umask } => {
-                let name = Box::<[u8]>::from(name);
-                run!(mknod(header, &name, mode, rdev, umask))
-            }
-            Op::Mkdir { name, mode, umask } => {
-                let name = Box::<[u8]>::from(name);
-                run!(mkdir(header, &name, mode, umask))
-            }
-            Op::Unlink { name } => {
-                let name = Box::<[u8]>::from(name);
-                run!(unlink(header, &name))
-            }
-            Op::Rmdir { name } => {
-                let name = Box::<[u8]>::from(name);
-                run!(rmdir(header, &name))
-            }
-            Op::Rename { name, new_parent, new_name, flags } => {
-                let (name, new_name) = (Box::<[u8]>::from(name), Box::<[u8]>::from(new_name));
-                run!(rename(header, &name, new_parent, &new_name, flags))
-            }
-            Op::Link { ino, name } => {
-                let name = Box::<[u8]>::from(name);
-                run!(link(header, ino, &name))
-            }
-            Op::Open { flags, kill } => run!(open(header, flags, kill)),
-            Op::Create { name, flags, mode, umask } => {
-                let name = Box::<[u8]>::from(name);
-                run!(create(header, &name, flags, mode, umask))
-            }
-            Op::Tmpfile { flags, mode, umask } => run!(tmpfile(header, flags, mode, umask)),
-            Op::Read { handle, offset, len } => run!(read(header, handle, offset, len)),
-            Op::Statfs => run!(statfs()),
-            Op::Release { handle, owner, flock } => run!(release(handle, owner, flock)),
-            Op::Fsync { handle, data_only } => run!(slow fsync(header, handle, data_only)),
-            Op::Flush { handle, owner } => run!(flush(header, handle, owner)),
-            Op::Setxattr { name, value, flags, kill_group } => {
-                let (name, value) = (Box::<[u8]>::from(name), Box::<[u8]>::from(value));
-                run!(setxattr(header, &name, &value, flags, kill_group))
-            }
-            Op::Getxattr { name, len } => {
-                let name = Box::<[u8]>::from(name);
-                run!(getxattr(header, &name, len))
-            }
-            Op::Listxattr { len } => run!(listxattr(header, len)),
-            Op::Removexattr { name } => {
-                let name = Box::<[u8]>::from(name);
-                run!(removexattr(header, &name))
-            }
-            Op::Opendir => run!(opendir(header)),
-            Op::Readdir { handle, cookie, len } => run!(readdir(header, handle, cookie, len)),
-            Op::Readdirplus { handle, cookie, len } => {
-                run!(readdirplus(header, handle, cookie, len))
-            }
-            Op::Releasedir { handle } => run!(releasedir(handle)),
-            Op::Fsyncdir { handle } => run!(slow fsyncdir(header, handle)),
-            Op::Getlk(lk) => run!(getlk(header, lk)),
-            Op::Setlk { lk, wait } => run!(setlk(header, lk, wait)),
-            Op::Access { mask } => run!(access(header, mask)),
-            Op::Interrupt { unique } => {
-                self.handler.waiters.interrupt(unique);
-                ticket.answer(Ok(Reply::Silence));
-            }
-            Op::Destroy => ticket.answer(Ok(Reply::Done)),
-            Op::Fallocate { handle, offset, len, mode } => {
-                run!(slow fallocate(header, handle, offset, len, mode))
-            }
-            Op::Lseek { handle, offset, whence } => run!(lseek(header, handle, offset, whence)),
-            Op::CopyRange(what) => run!(slow copy_range(header, what)),
-            Op::Syncfs => run!(slow syncfs()),
-            // Writes are begun where their buffer is.
-            Op::Write(_) => ticket.answer(Err(Errno::EIO)),
-            Op::Refused => ticket.answer(Err(Errno::ENOSYS)),
-        }
+        };
+        sitting.sits.set(!left);
     }
 
-    /// Polls a request once, and answers it if that was enough. What waits, or is `slow`, goes to
-    /// the pool.
-    fn run<F>(&self, ticket: Ticket, slow: bool, future: F)
-    where
-        F: Future<Output = Result<Reply, Errno>> + Send + 'static,
-    {
-        let mut task = Box::pin(async move {
-            let answer = future.await;
-            ticket.answer(answer);
-        });
-        if !slow {
-            let mut context = Context::from_waker(Waker::noop());
-            if let Poll::Ready(()) = task.as_mut().poll(&mut context) {
-                return;
-            }
-        }
-        if let Err((error, task)) = self.pool.spawn(task) {
-            tracing::warn!(%error, "no thread can be started; a request is waited for in place");
-            base::exec::block_on(task);
-        }
-    }
-}
-
-/// A request that waits for its answer. Dropped without one, it is answered with EIO.
-#[derive(Debug)]
-struct Ticket {
-    server: Arc<Server>,
-    device: Arc<Device>,
-    header: Header,
-    opcode: Option<Opcode>,
-    begun: Duration,
-    answered: bool,
-}
-
-impl Ticket {
-    fn new(server: &Arc<Server>, device: &Arc<Device>, envelope: &Envelope) -> Self {
-        server.in_flight.fetch_add(1, Ordering::Relaxed);
-        Self {
-            server: Arc::clone(server),
-            device: Arc::clone(device),
-            header: envelope.header,
-            opcode: envelope.opcode,
-            begun: server.clock.now(),
-            answered: false,
-        }
-    }
-
-    fn answer(mut self, answer: Result<Reply, Errno>) {
-        self.send(&answer);
-    }
-
-    fn send(&mut self, answer: &Result<Reply, Errno>) {
-        self.answered = true;
-        if let Some(opcode) = self.opcode {
-            let took = self.server.clock.now().saturating_sub(self.begun);
+    /// Counts and answers a request. Returns its buffer.
+    pub(crate) fn answer(
+        &self,
+        seat: &Seat,
+        listens: bool,
+        parcel: Parcel,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Option<Vec<u8>> {
+        if let Some(opcode) = asked.opcode {
+            let took = self.clock.now().saturating_sub(asked.begun);
             let bytes = match answer {
                 Ok(Reply::Bytes(bytes)) if opcode == Opcode::Read => bytes.len() as u64,
                 Ok(Reply::Written(len)) => u64::from(*len),
@@ -313,28 +285,18 @@ impl Ticket {
                 _ => 0,
             };
             let failed = matches!(answer, Err(_) | Ok(Reply::NoEntry { .. }));
-            self.server.stats.note(opcode, took, failed, bytes);
+            self.stats.note(opcode, took, failed, bytes);
         }
         // Counted before the answer: who has it must not find itself in flight.
-        self.server.in_flight.fetch_sub(1, Ordering::Relaxed);
-        let Some((mut fixed, payload)) = encode::reply(self.header.unique, answer) else {
-            return;
-        };
-        if let Err(error) = self.device.send(fixed.finish(payload.len()), payload) {
-            tracing::error!(%error, opcode = ?self.opcode, "the kernel did not take an answer");
-        }
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        if !self.answered {
-            tracing::error!(opcode = ?self.opcode, "a request was given up: answered with EIO");
-            self.send(&Err(Errno::EIO));
-        }
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        let sent = seat.channel.send(parcel, asked.header.unique, answer, listens);
         // Not before the answer is there: until then the request may be asked again.
-        if self.header.slot != 0 {
-            self.server.slots.give_back(self.header.slot);
+        if asked.header.slot != 0 {
+            self.slots.give_back(asked.header.slot);
         }
+        sent.unwrap_or_else(|error| {
+            tracing::error!(%error, opcode = ?asked.opcode, "the kernel did not take an answer");
+            None
+        })
     }
 }

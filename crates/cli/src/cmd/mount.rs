@@ -99,6 +99,7 @@ impl Plan {
             threads: settings.threads.unwrap_or(0),
             local: settings.local.unwrap_or(true),
             passthrough: settings.passthrough.unwrap_or(true),
+            transport: settings.transport.flatten().map(|transport| transport.to_string()),
             // Who takes over opens the store as it should be.
             supervised: !args.recover && settings.supervise.unwrap_or(args.background),
             attr_ttl_ms: millis(settings.attr_ttl),

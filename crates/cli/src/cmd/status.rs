@@ -182,10 +182,11 @@ fn row(volume: &VolumeReport) -> Vec<String> {
                 (false, true) => ", supervised",
                 (false, false) => "",
             };
+            let by = if mount.transport == "uring" { " over io_uring" } else { "" };
             (
                 units::count(mount.open_handles),
                 units::count(mount.requests),
-                format!("{} ({}{how})", mount.mountpoint, mount.data_path),
+                format!("{} ({}{by}{how})", mount.mountpoint, mount.data_path),
             )
         }
     };

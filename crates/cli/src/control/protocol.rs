@@ -191,6 +191,9 @@ pub struct MountRequest {
     /// The kernel reads and writes them by itself, where it can.
     #[serde(default = "yes")]
     pub passthrough: bool,
+    /// By what requests come; by whatever is there when absent.
+    #[serde(default)]
+    pub transport: Option<String>,
     /// The mount outlives its daemon: another one takes it over.
     pub supervised: bool,
     /// How long the kernel keeps attributes, in milliseconds.

@@ -96,6 +96,9 @@ pub struct MountReport {
     /// When its daemon dies another one takes it over.
     #[serde(default)]
     pub supervised: bool,
+    /// By what requests come: `device` or `uring`.
+    #[serde(default)]
+    pub transport: String,
     /// How bytes get from the store to programs.
     pub data_path: String,
     /// Requests that were answered.
@@ -190,6 +193,7 @@ fn mount_report(mounted: &Mounted) -> MountReport {
             false => "served by the daemon",
         }
         .to_owned(),
+        transport: mounted.mount.transport().to_string(),
         requests: mounted.mount.stats().iter().map(|op| op.count).sum(),
         requests_in_flight: mounted.mount.requests_in_flight(),
         open_handles: counts.open_handles,

@@ -18,6 +18,31 @@ use std::time::Duration;
 /// The type of our mounts in /proc/mounts.
 pub(crate) const FS_TYPE: &str = "fuse.seamount";
 
+/// By what requests come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// `/dev/fuse`, which there always is.
+    Device,
+    /// Rings of io_uring. The mount ends with its process, also when that `survives`.
+    Uring,
+}
+
+impl Transport {
+    /// The one that is called so.
+    pub fn of_name(name: &str) -> Option<Self> {
+        [Self::Device, Self::Uring].into_iter().find(|transport| transport.to_string() == name)
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Device => "device",
+            Self::Uring => "uring",
+        })
+    }
+}
+
 /// How a volume is mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountOptions {
@@ -42,8 +67,12 @@ pub struct MountOptions {
     pub survives: bool,
     /// The kernel reads and writes files of the local home by itself, where it can.
     pub passthrough: bool,
-    /// Threads that face the kernel; 0 for as many as suit the machine.
+    /// Threads that face the kernel; 0 for as many as suit the machine. With io_uring there is one for
+    /// each CPU.
     pub threads: usize,
+    /// By what requests come. `None`: by io_uring where the kernel offers that, the store is private and
+    /// the mount need not survive its process; otherwise by the device.
+    pub transport: Option<Transport>,
     /// How long the kernel may keep attributes. `None`: for ever when the store is private, otherwise
     /// for a second.
     pub attr_ttl: Option<Duration>,
@@ -71,6 +100,7 @@ impl MountOptions {
             survives: false,
             passthrough: true,
             threads: 0,
+            transport: None,
             attr_ttl: None,
             entry_ttl: None,
             negative_ttl: None,

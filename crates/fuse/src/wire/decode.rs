@@ -19,16 +19,21 @@ pub(crate) struct Envelope {
 
 /// Reads the header of a request that fills `bytes`.
 pub(crate) fn envelope(bytes: &[u8]) -> Result<Envelope, Malformed> {
-    let mut from = Cursor { bytes, at: 0 };
+    envelope_of(bytes, bytes.len())
+}
+
+/// Reads the header of a request of `total` bytes, of which `bytes` are the first.
+pub(crate) fn envelope_of(bytes: &[u8], total: usize) -> Result<Envelope, Malformed> {
+    let mut from = Cursor::new(bytes, &[]);
     let len = from.u32()?;
     let opcode = Opcode::of_number(from.u32()?);
     let (unique, ino) = (from.u64()?, from.u64()?);
     let (uid, gid, _pid) = (from.u32()?, from.u32()?, from.u32()?);
     let extensions = usize::from(from.u16()?) * 8;
-    if len as usize != bytes.len() {
+    if len as usize != total {
         return Err(Malformed);
     }
-    let end = bytes.len().checked_sub(extensions).filter(|end| *end >= IN_HEADER);
+    let end = total.checked_sub(extensions).filter(|end| *end >= IN_HEADER);
     let end = end.ok_or(Malformed)?;
     let again = unique & UNIQUE_RESEND != 0;
     Ok(Envelope { header: Header { unique, ino, uid, gid, again, slot: 0 }, opcode, end })
@@ -36,24 +41,41 @@ pub(crate) fn envelope(bytes: &[u8]) -> Result<Envelope, Malformed> {
 
 /// Reads what the kernel says when the connection begins.
 pub(crate) fn init(bytes: &[u8], envelope: &Envelope) -> Result<Init, Malformed> {
-    let mut from = Cursor { bytes: bytes.get(..envelope.end).ok_or(Malformed)?, at: IN_HEADER };
+    let mut from = Cursor::new(bytes.get(IN_HEADER..envelope.end).ok_or(Malformed)?, &[]);
     let (major, minor) = (from.u32()?, from.u32()?);
     let (max_readahead, low) = (from.u32()?, u64::from(from.u32()?));
     let high = if low & init::INIT_EXT != 0 { u64::from(from.u32()?) } else { 0 };
     Ok(Init { major, minor, max_readahead, flags: high << 32 | low })
 }
 
-/// Reads the body of a request.
+/// Reads a request that fills `bytes`. Where a write's data is counts from behind the header.
 pub(crate) fn op<'a>(bytes: &'a [u8], envelope: &Envelope) -> Result<Op<'a>, Malformed> {
+    if envelope.opcode == Some(Opcode::Forget) {
+        // One is named by the header.
+        return Ok(Op::Forget { inodes: bytes.get(16..32).ok_or(Malformed)? });
+    }
+    body(bytes.get(IN_HEADER..envelope.end).ok_or(Malformed)?, &[], envelope)
+}
+
+/// Reads a request that comes in two pieces behind its header: numbers, then names or data, with
+/// extensions at the end. Where a write's data is counts from the beginning of the second.
+pub(crate) fn op_in_two<'a>(
+    numbers: &'a [u8],
+    rest: &'a [u8],
+    envelope: &Envelope,
+) -> Result<Op<'a>, Malformed> {
+    let end = envelope.end.checked_sub(IN_HEADER + numbers.len()).ok_or(Malformed)?;
+    body(numbers, rest.get(..end).ok_or(Malformed)?, envelope)
+}
+
+/// Reads what is behind the header.
+fn body<'a>(numbers: &'a [u8], rest: &'a [u8], envelope: &Envelope) -> Result<Op<'a>, Malformed> {
     let Some(opcode) = envelope.opcode else {
         return Ok(Op::Refused);
     };
-    let mut from = Cursor { bytes: bytes.get(..envelope.end).ok_or(Malformed)?, at: IN_HEADER };
-    let from = &mut from;
+    let from = &mut Cursor::new(numbers, rest);
     Ok(match opcode {
         Opcode::Lookup => Op::Lookup { name: from.name()? },
-        // One is named by the header.
-        Opcode::Forget => Op::Forget { inodes: bytes.get(16..32).ok_or(Malformed)? },
         Opcode::BatchForget => {
             let (count, _) = (from.u32()?, from.u32()?);
             let len = (count as usize).checked_mul(16).ok_or(Malformed)?;
@@ -171,6 +193,8 @@ pub(crate) fn op<'a>(bytes: &'a [u8], envelope: &Envelope) -> Result<Op<'a>, Mal
         Opcode::Syncfs => Op::Syncfs,
         // A connection begins once, and no command is meant for this filesystem.
         Opcode::Init | Opcode::Ioctl => Op::Refused,
+        // It never comes in two pieces.
+        Opcode::Forget => return Err(Malformed),
     })
 }
 
@@ -200,8 +224,8 @@ fn setattr(from: &mut Cursor<'_>) -> Result<Setattr, Malformed> {
 fn write(from: &mut Cursor<'_>) -> Result<Write, Malformed> {
     let (handle, offset, len, flags) = (from.u64()?, from.u64()?, from.u32()?, from.u32()?);
     let (_owner, _flags, _) = (from.u64()?, from.u32()?, from.u32()?);
-    let start = from.at;
-    let data = start..start + from.take(len as usize)?.len();
+    let bytes = from.take(len as usize)?.len();
+    let data = from.at - bytes..from.at;
     Ok(Write { handle, offset, data, kill: flags & numbers::WRITE_KILL_SUIDGID != 0 })
 }
 
@@ -218,14 +242,27 @@ pub(crate) fn forgotten(list: &[u8]) -> impl Iterator<Item = u64> {
     list.chunks_exact(16).filter_map(number)
 }
 
-/// Reads from the front of bytes.
+/// Reads from the front of bytes, then of those that follow.
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
+    next: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
+    fn new(bytes: &'a [u8], next: &'a [u8]) -> Self {
+        Self { bytes, at: 0, next }
+    }
+
+    /// Nothing lies across the border of the two pieces.
+    fn turn_over(&mut self) {
+        if self.at == self.bytes.len() && !self.next.is_empty() {
+            *self = Self::new(std::mem::take(&mut self.next), &[]);
+        }
+    }
+
     fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        self.turn_over();
         let end = self.at.checked_add(len).ok_or(Malformed)?;
         let taken = self.bytes.get(self.at..end).ok_or(Malformed)?;
         self.at = end;
@@ -250,6 +287,7 @@ impl<'a> Cursor<'a> {
 
     /// A name, which ends with a zero byte.
     fn name(&mut self) -> Result<&'a [u8], Malformed> {
+        self.turn_over();
         let rest = self.bytes.get(self.at..).ok_or(Malformed)?;
         let len = rest.iter().position(|byte| *byte == 0).ok_or(Malformed)?;
         self.at += len + 1;
@@ -260,7 +298,7 @@ impl<'a> Cursor<'a> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use super::{Malformed, envelope, init, op};
+    use super::{Malformed, envelope, init, op, op_in_two};
     use crate::request::{Op, Setattr};
     use crate::wire::numbers::Opcode;
 
@@ -292,6 +330,30 @@ mod tests {
         assert_eq!((found.header.uid, found.header.gid), (1000, 100));
         let expected = Op::Rename { name: b"old", new_parent: 9, new_name: b"new", flags: 1 };
         assert_eq!(op(&rename, &found), Ok(expected));
+    }
+
+    #[test]
+    fn a_request_in_two_pieces_is_the_same() {
+        let body: [&[u8]; 3] = [&9_u64.to_ne_bytes(), &words(&[1, 0]), b"old\0new\0"];
+        let whole = request(45, &body);
+        let found = super::envelope_of(&whole[..40], whole.len()).unwrap();
+        let expected = Op::Rename { name: b"old", new_parent: 9, new_name: b"new", flags: 1 };
+        assert_eq!(op_in_two(&whole[40..56], &whole[56..], &found), Ok(expected));
+        // A number across the border, and a piece that is too short.
+        assert_eq!(op_in_two(&whole[40..54], &whole[54..], &found), Err(Malformed));
+        assert_eq!(op_in_two(&whole[40..56], &whole[57..], &found), Err(Malformed));
+    }
+
+    #[test]
+    fn data_is_found_from_where_it_counts() {
+        let mut numbers = [7_u64, 4096].map(u64::to_ne_bytes).concat();
+        numbers.extend(words(&[5, 0, 0, 0, 0, 0]));
+        let whole = request(16, &[&numbers, b"bytes"]);
+        let found = envelope(&whole).unwrap();
+        let Ok(Op::Write(write)) = op(&whole, &found) else { unreachable!() };
+        assert_eq!(&whole[40..][write.data], b"bytes");
+        let Ok(Op::Write(write)) = op_in_two(&numbers, b"bytes", &found) else { unreachable!() };
+        assert_eq!((write.data, write.offset), (0..5, 4096));
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Encoded {
 pub(crate) fn reply(unique: u64, answer: &Result<Reply, Errno>) -> Option<(Encoded, &[u8])> {
     let reply = match answer {
         Ok(reply) => reply,
-        Err(errno) => return Some((Encoded::new(unique, -errno.0), &[])),
+        Err(errno) => return Some(refusal(unique, *errno)),
     };
     let mut out = Encoded::new(unique, 0);
     let mut payload: &[u8] = &[];
@@ -113,6 +113,11 @@ pub(crate) fn reply(unique: u64, answer: &Result<Reply, Errno>) -> Option<(Encod
         Reply::Lock(lock) => lock_out(&mut out, *lock),
     }
     Some((out, payload))
+}
+
+/// What is sent for nothing but an error, or for nothing at all.
+pub(crate) fn refusal(unique: u64, errno: Errno) -> (Encoded, &'static [u8]) {
+    (Encoded::new(unique, -errno.0), &[])
 }
 
 /// What this side wants of the connection.

@@ -35,6 +35,7 @@ pub(crate) mod init {
     pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
     pub(crate) const PASSTHROUGH: u64 = 1 << 37;
     pub(crate) const HAS_RESEND: u64 = 1 << 39;
+    pub(crate) const OVER_IO_URING: u64 = 1 << 41;
 }
 
 /// Which fields of `FUSE_SETATTR` are meant.

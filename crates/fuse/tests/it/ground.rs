@@ -42,6 +42,10 @@ impl Ground {
         let at = dir.path().join("mnt");
         std::fs::create_dir(&at).unwrap();
         let mut options = MountOptions::new(at, "test");
+        options.transport = Some(match std::env::var_os(crate::uring::ASKED) {
+            None => fuse::Transport::Device,
+            Some(_) => fuse::Transport::Uring,
+        });
         choose(&mut options);
         let mount = fuse::mount(&session, &options).unwrap();
         Self { mount, session, _dir: dir }

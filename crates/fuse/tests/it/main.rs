@@ -5,3 +5,4 @@
 mod ground;
 mod private;
 mod shared;
+mod uring;
