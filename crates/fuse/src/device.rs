@@ -63,9 +63,11 @@ impl Device {
 
     /// Sends a reply. One that nobody waits for any more is dropped.
     pub(crate) fn send(&self, fixed: &[u8], payload: &[u8]) -> io::Result<()> {
-        let parts = [IoSlice::new(fixed), IoSlice::new(payload)];
-        let parts = if payload.is_empty() { &parts[..1] } else { &parts[..] };
-        match rustix::io::writev(&self.0, parts) {
+        let sent = match payload {
+            [] => rustix::io::write(&self.0, fixed),
+            _ => rustix::io::writev(&self.0, &[IoSlice::new(fixed), IoSlice::new(payload)]),
+        };
+        match sent {
             Ok(_) | Err(Errno::NOENT | Errno::NODEV) => Ok(()),
             Err(error) => Err(error.into()),
         }

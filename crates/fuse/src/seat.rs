@@ -1,7 +1,8 @@
 //! A place at which one thread at a time hears the kernel. A thread that has to wait hands it to another.
 
 use crate::channel::Channel;
-use base::sync::{Condvar, Mutex};
+use base::sync::Mutex;
+use std::sync::{Condvar, PoisonError};
 
 /// The most threads that share a seat. When all but one wait, the last keeps it while it waits.
 const THREADS_MAX: usize = 16;
@@ -46,7 +47,7 @@ impl Seat {
         let mut turns = self.turns.lock();
         turns.idle += 1;
         while !turns.vacant && !turns.over {
-            turns = self.freed.wait(turns);
+            turns = self.freed.wait(turns).unwrap_or_else(PoisonError::into_inner);
         }
         turns.idle -= 1;
         turns.vacant = false;
@@ -59,7 +60,7 @@ impl Seat {
         if turns.idle > 0 {
             turns.vacant = true;
             drop(turns);
-            self.freed.notify_all();
+            self.freed.notify_one();
             Left::ToAnother
         } else if turns.threads < THREADS_MAX {
             turns.threads += 1;
@@ -81,5 +82,39 @@ impl Seat {
     pub(crate) fn end(&self) {
         self.turns.lock().over = true;
         self.freed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_seat_goes_to_who_wants_it_or_to_a_new_thread_and_not_to_more() {
+        let Ok(device) = Device::open() else {
+            return;
+        };
+        let seat = Seat::new(Channel::Device(Arc::new(device)));
+        assert!(seat.take());
+        // Nobody is there.
+        assert_eq!(seat.leave(), Left::ToNew);
+        assert!(seat.stay(), "no thread was started: it is ours again");
+        std::thread::scope(|scope| {
+            let taken = scope.spawn(|| seat.take());
+            while seat.turns.lock().idle == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(seat.leave(), Left::ToAnother);
+            assert!(taken.join().unwrap_or(false));
+        });
+        for _ in 1..THREADS_MAX {
+            assert_eq!(seat.leave(), Left::ToNew);
+            assert!(seat.take());
+        }
+        assert_eq!(seat.leave(), Left::Kept);
+        seat.end();
+        assert!(!seat.take());
     }
 }
