@@ -5,10 +5,11 @@ use crate::log::record::Change;
 use crate::log::{AppendError, Log, record};
 use crate::open::start_log;
 use crate::overlay::{Found, Overlay};
+use crate::reclaim::log_bytes;
 use crate::shared::{Frozen, Shared, Visible};
 use base::sync::{Backoff, Mutex};
 use bytes::Bytes;
-use kv::{Commit, Error, ErrorKind, KeyRange, Op, Result, Version};
+use kv::{AtomicOp, Commit, Error, ErrorKind, Key, KeyRange, Op, Result, Version};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 
@@ -66,6 +67,9 @@ impl Shared {
     pub(crate) fn submit(&self, task: Task) -> Outcome {
         if let Some(mut pipeline) = self.pipeline.try_lock() {
             let waiting = self.take_queue();
+            if waiting.is_empty() {
+                return self.run_alone(&mut pipeline, task);
+            }
             let mut outcome = None;
             self.run(&mut pipeline, Some((task, &mut outcome)), &waiting);
             return outcome.unwrap_or_else(|| Outcome::Done(Err(lost())));
@@ -108,6 +112,42 @@ impl Shared {
         let batch = queue.len().min(BATCH_MAX);
         let rest = queue.split_off(batch);
         std::mem::replace(&mut *queue, rest)
+    }
+
+    /// Commits one transaction when nobody else waits, which is most of the time. What is out of the
+    /// ordinary is done as a batch of one.
+    fn run_alone(&self, pipeline: &mut Pipeline, task: Task) -> Outcome {
+        if self.read_only || self.stopped().is_some() || !self.has_room(pipeline, &task) {
+            let outcome = self.run_batch(pipeline, vec![task]).pop();
+            return outcome.unwrap_or_else(|| Outcome::Done(Err(lost())));
+        }
+        let mut batch = Batch::new(self);
+        let version = batch.visible().version + 1;
+        let Commit { reads, writes, ops, frees, .. } = task.commit;
+        let checked = batch.check(task.at, &reads).and_then(|()| batch.resolve(ops));
+        drop(batch);
+        let changes = match checked {
+            Ok(changes) => changes,
+            Err(error) => return Outcome::Done(Err(error)),
+        };
+        let one = Accepted { frees, version, changes, marks: writes };
+        pipeline.buffer.clear();
+        self.write_record(pipeline, &one);
+        if let Err(error) = self.append(pipeline) {
+            return Outcome::Done(Err(error));
+        }
+        self.publish(one);
+        Outcome::Done(Ok(version))
+    }
+
+    /// Whether a transaction can be committed without making room for it first.
+    fn has_room(&self, pipeline: &Pipeline, task: &Task) -> bool {
+        let full = self.options.overlay_bytes();
+        self.reserve.is_whole()
+            && pipeline.log.len() < full as u64
+            && pipeline.log.len() + log_bytes(std::slice::from_ref(task))
+                <= pipeline.log.allocated()
+            && self.visible.lock_soon().active.bytes() < full
     }
 
     /// Commits one batch: the leader's own transaction, then those of others.
@@ -196,20 +236,7 @@ impl Shared {
         if accepted.is_empty() {
             return outcomes;
         }
-        if let Err(error) = pipeline.log.append(&pipeline.buffer) {
-            let error = match error {
-                AppendError::Clean(error) => error,
-                AppendError::Unknown(error) => {
-                    let error = Error::new(
-                        ErrorKind::Unknown,
-                        format!(
-                            "a write to the log failed half way, so open the store again: {error}"
-                        ),
-                    );
-                    self.poison(&error);
-                    error
-                }
-            };
+        if let Err(error) = self.append(pipeline) {
             for outcome in &mut outcomes {
                 if matches!(outcome, Outcome::Done(Ok(_))) {
                     *outcome = Outcome::Done(Err(error.clone()));
@@ -217,8 +244,23 @@ impl Shared {
             }
             return outcomes;
         }
-        self.publish(accepted);
+        for one in accepted {
+            self.publish(one);
+        }
         outcomes
+    }
+
+    /// Writes the buffer to the log.
+    fn append(&self, pipeline: &mut Pipeline) -> Result<()> {
+        pipeline.log.append(&pipeline.buffer).map_err(|error| match error {
+            AppendError::Clean(error) => error,
+            AppendError::Unknown(error) => {
+                let words = "a write to the log failed half way, so open the store again";
+                let error = Error::new(ErrorKind::Unknown, format!("{words}: {error}"));
+                self.poison(&error);
+                error
+            }
+        })
     }
 
     /// Why no commit can be taken, if so.
@@ -262,41 +304,45 @@ impl Shared {
         }
         // Readers can go on while the records are written.
         drop(batch);
-        let (synced, log) = (self.syncs.synced(), pipeline.log.number());
         for one in &accepted {
-            let start = record::begin(&mut pipeline.buffer);
-            for change in &one.changes {
-                change.encode(&mut pipeline.buffer);
-            }
-            let header = record::Header { version: one.version, synced, log };
-            record::finish(&mut pipeline.buffer, start, header);
+            self.write_record(pipeline, one);
         }
         (outcomes, accepted)
     }
 
-    fn publish(&self, accepted: Vec<Accepted>) {
-        if accepted.iter().any(|one| one.frees) {
+    /// Writes the record of a transaction to the end of the buffer.
+    fn write_record(&self, pipeline: &mut Pipeline, one: &Accepted) {
+        let (synced, log) = (self.syncs.synced(), pipeline.log.number());
+        let start = record::begin(&mut pipeline.buffer);
+        for change in &one.changes {
+            change.encode(&mut pipeline.buffer);
+        }
+        record::finish(
+            &mut pipeline.buffer,
+            start,
+            record::Header { version: one.version, synced, log },
+        );
+    }
+
+    /// Lets everybody see what was written to the log.
+    fn publish(&self, one: Accepted) {
+        if one.frees {
             self.reclaim_due.store(true, Ordering::Release);
         }
-        let watched = !self.watches.is_empty();
         let mut changed = Vec::new();
-        if watched {
-            for one in &accepted {
-                changed.extend(one.marks.iter().cloned());
-                changed.extend(one.changes.iter().map(Change::range));
-            }
+        if !self.watches.is_empty() {
+            changed.extend(one.marks.iter().cloned());
+            changed.extend(one.changes.iter().map(Change::range));
         }
         {
             let mut visible = self.visible.lock_soon();
-            for one in accepted {
-                for change in one.changes {
-                    change.apply(&mut visible.active, one.version);
-                }
-                for range in &one.marks {
-                    visible.active.mark(range, one.version);
-                }
-                visible.version = one.version;
+            for change in one.changes {
+                change.apply(&mut visible.active, one.version);
             }
+            for range in &one.marks {
+                visible.active.mark(range, one.version);
+            }
+            visible.version = one.version;
         }
         // Watches that were made since the list was taken have seen the new version or will look.
         for range in &changed {
@@ -358,13 +404,13 @@ struct Batch<'a> {
     shared: &'a Shared,
     /// Held while transactions are checked, and let go for reads that may need the disk.
     visible: Option<MutexGuard<'a, Visible>>,
-    /// What those before wrote.
-    scratch: Overlay,
+    /// What those before wrote, when there are some.
+    scratch: Option<Overlay>,
 }
 
 impl<'a> Batch<'a> {
     fn new(shared: &'a Shared) -> Self {
-        Self { shared, visible: None, scratch: Overlay::default() }
+        Self { shared, visible: None, scratch: None }
     }
 
     fn visible(&mut self) -> &Visible {
@@ -384,8 +430,10 @@ impl<'a> Batch<'a> {
             ));
         }
         let changed = reads.iter().find(|range| visible.any_newer(range, at));
-        let changed =
-            changed.or_else(|| reads.iter().find(|range| self.scratch.any_newer(range, at)));
+        let changed = changed.or_else(|| {
+            let scratch = self.scratch.as_ref()?;
+            reads.iter().find(|range| scratch.any_newer(range, at))
+        });
         match changed {
             Some(range) => Err(Error::new(ErrorKind::Conflict, format!("{range:?} has changed"))),
             None => Ok(()),
@@ -402,15 +450,14 @@ impl<'a> Batch<'a> {
                 Op::DeleteRange(range) => Change::Clear(range),
                 Op::Atomic(key, op) => {
                     // Several on one key come one after the other.
-                    let old = match changes.last() {
+                    let new = match changes.last() {
                         Some(Change::Set(last, value)) if *last == key => {
-                            let old = value.clone();
+                            let new = op.apply(value.as_deref());
                             changes.pop();
-                            old
+                            new
                         }
-                        _ => self.current(&key)?,
+                        _ => self.applied(&key, &op)?,
                     };
-                    let new = op.apply(old.as_deref());
                     Change::Set(key, new)
                 }
             };
@@ -419,30 +466,32 @@ impl<'a> Batch<'a> {
         Ok(changes)
     }
 
-    fn current(&mut self, key: &[u8]) -> Result<Option<Bytes>> {
-        match self.scratch.get(key) {
-            Found::Value(value) => return Ok(Some(value.clone())),
-            Found::Gone => return Ok(None),
+    /// What an operation makes of the value that is there now.
+    fn applied(&mut self, key: &Key, op: &AtomicOp) -> Result<Option<Bytes>> {
+        match self.scratch.as_ref().map_or(Found::Unknown, |scratch| scratch.get(key)) {
+            Found::Value(value) => return Ok(op.apply(Some(value))),
+            Found::Gone => return Ok(op.apply(None)),
             Found::Unknown => {}
         }
         // Most counters are hot: found without a view, which would make the writer copy.
         match self.visible().active.get(key) {
-            Found::Value(value) => return Ok(Some(value.clone())),
-            Found::Gone => return Ok(None),
+            Found::Value(value) => return Ok(op.apply(Some(value))),
+            Found::Gone => return Ok(op.apply(None)),
             Found::Unknown => {}
         }
         let view = self.visible().view();
         // Nobody else commits meanwhile, so what is read does not change.
         self.visible = None;
-        view.get(key)
+        Ok(op.apply(view.get(key)?.as_deref()))
     }
 
     fn note(&mut self, accepted: &Accepted) {
+        let scratch = self.scratch.get_or_insert_default();
         for change in &accepted.changes {
-            change.clone().apply(&mut self.scratch, accepted.version);
+            change.clone().apply(scratch, accepted.version);
         }
         for range in &accepted.marks {
-            self.scratch.mark(range, accepted.version);
+            scratch.mark(range, accepted.version);
         }
     }
 }

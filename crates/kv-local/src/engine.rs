@@ -3,6 +3,7 @@
 use crate::commit::{self, Outcome, Task};
 use crate::open;
 use crate::options::Options;
+use crate::overlay::Found;
 use crate::reclaim::log_bytes;
 use crate::shared::Shared;
 use crate::snapshots::LocalSnapshot;
@@ -10,6 +11,7 @@ use crate::work;
 use base::sync::Mutex;
 use base::thread::Joiner;
 use base::{Disk, OsRandom, Random, Spawn, SystemDisk, SystemThreads};
+use bytes::Bytes;
 use kv::{
     Capabilities, Commit, Durability, Engine, Error, ErrorKind, Fut, Key, KeyRange, Result,
     Snapshot, Version, Watch,
@@ -225,6 +227,31 @@ impl Engine for Local {
         let at = snapshot.version();
         // Nobody reads it any more: without it, the writer need not copy what it shows.
         drop(snapshot);
+        self.commit_at(at, commit)
+    }
+
+    fn newest(&self) -> Option<Version> {
+        let shared = &self.0.shared;
+        // Who finds the store closed is told so when it asks for a snapshot.
+        (!shared.work.is_stopping()).then(|| shared.visible.lock_soon().version)
+    }
+
+    fn look(&self, at: Version, key: &[u8]) -> Result<Option<Bytes>> {
+        let levels = {
+            let visible = self.0.shared.visible.lock_soon();
+            if visible.version != at {
+                return Err(Error::new(ErrorKind::Conflict, "another commit came between"));
+            }
+            match visible.layered(&Key::new(key)) {
+                Found::Value(value) => return Ok(Some(value.clone())),
+                Found::Gone => return Ok(None),
+                Found::Unknown => Arc::clone(&visible.levels),
+            }
+        };
+        levels.get(key)
+    }
+
+    fn commit_at(&self, at: Version, commit: Commit) -> Fut<'static, Result<Version>> {
         let durability = commit.durability;
         let shared = &self.0.shared;
         let outcome = shared.submit(Task { at, commit });

@@ -8,7 +8,7 @@ use crate::commit::{Pipeline, Request};
 use crate::levels::{Levels, Manifest, Output, StoreError};
 use crate::log::Syncs;
 use crate::options::Options;
-use crate::overlay::Overlay;
+use crate::overlay::{Found, Overlay};
 use crate::reserve::Reserve;
 use crate::snapshots::Snapshots;
 use crate::table::{Memory, Table, name_of};
@@ -17,7 +17,7 @@ use crate::work::Work;
 use base::Disk;
 use base::disk::Lock;
 use base::sync::Mutex;
-use kv::{Capabilities, Error, KeyRange, Result, Version, WatchTable};
+use kv::{Capabilities, Error, Key, KeyRange, Result, Version, WatchTable};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -95,6 +95,15 @@ impl Visible {
             frozen: self.frozen.as_ref().map(|frozen| Arc::clone(&frozen.overlay)),
             levels: Arc::clone(&self.levels),
         }
+    }
+
+    /// What the layers say of a key.
+    pub(crate) fn layered(&self, key: &Key) -> Found<'_> {
+        match self.active.get(key) {
+            Found::Unknown => {}
+            found => return found,
+        }
+        self.frozen.as_ref().map_or(Found::Unknown, |frozen| frozen.overlay.get(key))
     }
 
     /// Whether anything in `range` was written after `since`, which is not below the floor.

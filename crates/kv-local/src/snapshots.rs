@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use crate::view::View;
 use base::sync::Mutex;
 use bytes::Bytes;
-use kv::{Error, ErrorKind, Fut, Page, Query, Result, Snapshot, Version};
+use kv::{Error, ErrorKind, Fut, Key, Page, Query, Result, Snapshot, Version};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
@@ -77,7 +77,7 @@ impl Snapshot for LocalSnapshot {
     }
 
     fn get<'a>(&'a self, key: &'a [u8]) -> Fut<'a, Result<Option<Bytes>>> {
-        Fut::ready(self.read(|view| view.get(key)))
+        Fut::ready(self.read(|view| view.get(&Key::new(key))))
     }
 
     fn range<'a>(&'a self, query: &'a Query) -> Fut<'a, Result<Page>> {

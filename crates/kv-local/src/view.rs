@@ -18,7 +18,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+    pub(crate) fn get(&self, key: &Key) -> Result<Option<Bytes>> {
         for layer in self.layers() {
             match layer.get(key) {
                 Found::Value(value) => return Ok(Some(value.clone())),

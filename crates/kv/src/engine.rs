@@ -1,11 +1,12 @@
 //! What an engine implements.
 
-use crate::{Capabilities, Fut, Key, KeyRange, Page, Result, Watch};
+use crate::{Capabilities, Error, ErrorKind, Fut, Key, KeyRange, Page, Result, Watch};
 use bytes::Bytes;
 use std::any::Any;
 use std::fmt::Debug;
 
-/// The place of a commit in the one order of all commits. Greater is later; zero is before all.
+/// The place of a commit in the one order of all commits. Greater is later, no two that write have the
+/// same; zero is before all.
 pub type Version = u64;
 
 /// What a commit survives once it has returned.
@@ -34,6 +35,28 @@ pub trait Engine: Send + Sync + Debug {
     ///
     /// [`ErrorKind::Unknown`]: crate::ErrorKind::Unknown
     fn commit(&self, snapshot: Box<dyn Snapshot>, commit: Commit) -> Fut<'static, Result<Version>>;
+
+    /// The newest version, if transactions may look at the store itself as long as that version is the
+    /// newest: cheaper than a snapshot for one that is over before anybody else commits. `None` when
+    /// all need a snapshot.
+    fn newest(&self) -> Option<Version> {
+        None
+    }
+
+    /// The value of a key at version `at`. When that is the newest no more, the error is
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict).
+    fn look(&self, at: Version, key: &[u8]) -> Result<Option<Bytes>> {
+        let _ = (at, key);
+        Err(Error::new(ErrorKind::Unsupported, "this engine is read through snapshots"))
+    }
+
+    /// Checks and applies one transaction that looked at version `at`. Otherwise as
+    /// [`commit`](Self::commit).
+    fn commit_at(&self, at: Version, commit: Commit) -> Fut<'static, Result<Version>> {
+        let _ = (at, commit);
+        let words = "this engine commits what has read a snapshot";
+        Fut::ready(Err(Error::new(ErrorKind::Unsupported, words)))
+    }
 
     /// Makes every commit that returned before this call survive the loss of power.
     fn sync(&self) -> Fut<'static, Result<()>>;

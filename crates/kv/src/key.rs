@@ -102,7 +102,7 @@ impl<const N: usize> From<&[u8; N]> for Key {
 impl PartialEq for Key {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        **self == **other
+        self.cmp(other).is_eq()
     }
 }
 
@@ -118,8 +118,33 @@ impl PartialOrd for Key {
 impl Ord for Key {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        (**self).cmp(&**other)
+        match (&self.0, &other.0) {
+            (Repr::Inline(len, bytes), Repr::Inline(other_len, other)) => {
+                // Unused bytes are zero: where all are equal, the shorter key is the start of the other.
+                compare(bytes, other).then(len.cmp(other_len))
+            }
+            _ => (**self).cmp(&**other),
+        }
     }
+}
+
+/// The order of two keys in place, eight bytes at a time: searching a tree is mostly this.
+#[inline]
+fn compare(a: &[u8; INLINE_BYTES], b: &[u8; INLINE_BYTES]) -> Ordering {
+    #[inline]
+    fn word(bytes: &[u8; INLINE_BYTES], at: usize) -> u64 {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_be_bytes(word)
+    }
+    // The last one overlaps the one before it.
+    for at in [0, 8, 16, 24, INLINE_BYTES - 8] {
+        let (a, b) = (word(a, at), word(b, at));
+        if a != b {
+            return a.cmp(&b);
+        }
+    }
+    Ordering::Equal
 }
 
 impl Hash for Key {
@@ -226,6 +251,29 @@ mod tests {
         ];
         keys.sort();
         assert!(keys.windows(2).all(|pair| *pair[0] < *pair[1]));
+    }
+
+    #[test]
+    fn keys_compare_as_their_bytes_do() {
+        use base::Random;
+        let random = base::SeededRandom::new(7);
+        let draw = || {
+            let len = random.below(42) as usize;
+            // Few different bytes, and long common starts.
+            let mut bytes: Vec<u8> = (0..len).map(|_| 0).collect();
+            for _ in 0..random.below(3) {
+                if len > 0 {
+                    bytes[random.below(len as u64) as usize] = random.below(256) as u8;
+                }
+            }
+            bytes
+        };
+        for _ in 0..100_000 {
+            let (a, b) = (draw(), draw());
+            let (left, right) = (Key::new(&a), Key::new(&b));
+            assert_eq!(left.cmp(&right), a.cmp(&b), "{a:?} {b:?}");
+            assert_eq!(left == right, a == b, "{a:?} {b:?}");
+        }
     }
 
     #[test]

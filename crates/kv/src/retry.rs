@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Retry {
     /// Tries in all, the first one included.
     pub attempts_max: u32,
-    /// No try is started later than this after the first.
+    /// No try is started later than this after the first one failed.
     pub deadline: Duration,
     /// The longest wait before the second try; it doubles with each.
     pub backoff_min: Duration,

@@ -153,6 +153,41 @@ impl Sim {
         self.0.outcomes.lock().clone()
     }
 
+    /// Commits with what fate has in store for it.
+    fn commit_faulty(
+        &self,
+        commit: Commit,
+        done: impl FnOnce(&dyn Engine, Commit) -> Fut<'static, Result<Version>> + Send + 'static,
+    ) -> Fut<'static, Result<Version>> {
+        let shared = Arc::clone(&self.0);
+        if self.is_calm() {
+            return done(&*shared.inner, commit);
+        }
+        Fut::later(async move {
+            shared.delay().await;
+            let fate = shared.fate();
+            let outcome = match fate {
+                Fate::Conflict => {
+                    return Err(Error::new(ErrorKind::Conflict, "simulated: a conflict"));
+                }
+                Fate::Unavailable => {
+                    return Err(Error::new(ErrorKind::Unavailable, "simulated: not reached"));
+                }
+                Fate::UnknownLost => return Err(unknown()),
+                Fate::Honest => done(&*shared.inner, commit).await,
+                Fate::UnknownCommitted => {
+                    let ops = commit.ops.clone();
+                    let version = done(&*shared.inner, commit).await?;
+                    shared.outcomes.lock().push((ops, version));
+                    Err(unknown())
+                }
+            };
+            // The way back is slow too.
+            shared.delay().await;
+            outcome
+        })
+    }
+
     /// Whether no call can be made to wait or fail by the injector.
     fn is_calm(&self) -> bool {
         *self.0.faults.lock() == Faults::NONE
@@ -248,33 +283,30 @@ impl Engine for Sim {
         if let Err(error) = shared.check_age(born) {
             return Fut::ready(Err(error));
         }
-        if self.is_calm() {
-            return shared.inner.commit(inner, commit);
-        }
-        Fut::later(async move {
-            shared.delay().await;
-            shared.check_age(born)?;
-            let fate = shared.fate();
-            let outcome = match fate {
-                Fate::Conflict => {
-                    return Err(Error::new(ErrorKind::Conflict, "simulated: a conflict"));
-                }
-                Fate::Unavailable => {
-                    return Err(Error::new(ErrorKind::Unavailable, "simulated: not reached"));
-                }
-                Fate::UnknownLost => return Err(unknown()),
-                Fate::Honest => shared.inner.commit(inner, commit).await,
-                Fate::UnknownCommitted => {
-                    let ops = commit.ops.clone();
-                    let version = shared.inner.commit(inner, commit).await?;
-                    shared.outcomes.lock().push((ops, version));
-                    Err(unknown())
-                }
-            };
-            // The way back is slow too.
-            shared.delay().await;
-            outcome
+        let aged = Arc::clone(&shared);
+        self.commit_faulty(commit, move |engine, commit| match aged.check_age(born) {
+            Ok(()) => engine.commit(inner, commit),
+            Err(error) => Fut::ready(Err(error)),
         })
+    }
+
+    fn newest(&self) -> Option<Version> {
+        // Half of the time, so that both ways are gone. A bound on the life of transactions is kept by
+        // their snapshots.
+        let lets = self.0.capabilities.txn_lifetime_max.is_none()
+            && (self.is_calm() || self.0.random.one_in(2));
+        self.0.inner.newest().filter(|_| lets)
+    }
+
+    fn look(&self, at: Version, key: &[u8]) -> Result<Option<Bytes>> {
+        if !self.is_calm() {
+            self.0.unavailable()?;
+        }
+        self.0.inner.look(at, key)
+    }
+
+    fn commit_at(&self, at: Version, commit: Commit) -> Fut<'static, Result<Version>> {
+        self.commit_faulty(commit, move |inner, commit| inner.commit_at(at, commit))
     }
 
     fn sync(&self) -> Fut<'static, Result<()>> {

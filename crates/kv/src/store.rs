@@ -55,6 +55,22 @@ impl Store {
         self.engine.snapshot().map(move |snapshot| Ok(Txn::new(engine, snapshot?)))
     }
 
+    /// The first try of a transaction looks at the store itself, where the engine lets it: most are over
+    /// before anybody else commits. Later ones have a snapshot, which others cannot take away.
+    fn begin_try(&self, attempt: Attempt) -> Fut<'static, Result<Txn>> {
+        match self.look() {
+            Some(txn) if attempt.number == 1 => Fut::ready(Ok(txn)),
+            _ => self.begin(),
+        }
+    }
+
+    /// Starts a transaction that looks at the store itself, if the engine lets it. It sees every commit
+    /// that has returned, and fails with a conflict when there is another one while it reads.
+    pub fn look(&self) -> Option<Txn> {
+        let at = self.engine.newest()?;
+        Some(Txn::looking(Arc::clone(&self.engine), at))
+    }
+
     /// Makes every commit that has returned survive the loss of power.
     pub fn sync(&self) -> Fut<'static, Result<()>> {
         self.engine.sync()
@@ -111,7 +127,7 @@ impl Store {
         attempt: Attempt,
         body: &mut impl AsyncFnMut(&mut Txn, Attempt) -> Result<T, E>,
     ) -> Result<Committed<T>, E> {
-        let mut txn = self.begin().await?;
+        let mut txn = self.begin_try(attempt).await?;
         let value = body(&mut txn, attempt).await?;
         let version = txn.commit(durability).await?;
         Ok(Committed { value, version })
@@ -123,7 +139,7 @@ impl Store {
         attempt: Attempt,
         body: &mut impl FnMut(Txn, Attempt) -> F,
     ) -> Result<Committed<T>, E> {
-        let txn = self.begin().await?;
+        let txn = self.begin_try(attempt).await?;
         let (txn, value) = body(txn, attempt).await?;
         let version = txn.commit(durability).await?;
         Ok(Committed { value, version })
@@ -133,7 +149,8 @@ impl Store {
 /// Where the retry loop is.
 struct Tries<'a> {
     store: &'a Store,
-    start: Duration,
+    /// When the first try failed: most do not, and need no clock.
+    start: Option<Duration>,
     attempt: Attempt,
     pause: Duration,
 }
@@ -142,7 +159,7 @@ impl<'a> Tries<'a> {
     fn new(store: &'a Store) -> Self {
         Self {
             store,
-            start: store.clock.now(),
+            start: None,
             attempt: Attempt { number: 1, maybe_committed: false },
             pause: Duration::ZERO,
         }
@@ -162,8 +179,9 @@ impl<'a> Tries<'a> {
         }
         attempt.maybe_committed |= error.kind() == ErrorKind::Unknown;
         let pause = store.retry.backoff(attempt.number, &*store.random);
-        let deadline = self.start.saturating_add(store.retry.deadline);
-        let late = store.clock.now().saturating_add(pause) > deadline;
+        let now = store.clock.now();
+        let deadline = self.start.get_or_insert(now).saturating_add(store.retry.deadline);
+        let late = now.saturating_add(pause) > deadline;
         if attempt.number >= store.retry.attempts_max || late {
             return Err(gave_up(error.clone(), attempt.number, attempt.maybe_committed).into());
         }

@@ -21,7 +21,7 @@ pub enum Read {
 #[derive(Debug)]
 pub struct Txn {
     engine: Arc<dyn Engine>,
-    snapshot: Box<dyn Snapshot>,
+    source: Source,
     writes: Writes,
     read_conflicts: Vec<KeyRange>,
     write_conflicts: Vec<KeyRange>,
@@ -30,11 +30,28 @@ pub struct Txn {
     frees: bool,
 }
 
+/// Where a transaction reads.
+#[derive(Debug)]
+enum Source {
+    Snapshot(Box<dyn Snapshot>),
+    /// The store itself, as long as this is its newest version.
+    Newest(Version),
+}
+
 impl Txn {
     pub(crate) fn new(engine: Arc<dyn Engine>, snapshot: Box<dyn Snapshot>) -> Self {
+        Self::reading(engine, Source::Snapshot(snapshot))
+    }
+
+    /// One that looks at the store itself. It fails with a conflict when another commit comes between.
+    pub(crate) fn looking(engine: Arc<dyn Engine>, at: Version) -> Self {
+        Self::reading(engine, Source::Newest(at))
+    }
+
+    fn reading(engine: Arc<dyn Engine>, source: Source) -> Self {
         Self {
             engine,
-            snapshot,
+            source,
             writes: Writes::default(),
             read_conflicts: Vec::new(),
             write_conflicts: Vec::new(),
@@ -46,7 +63,10 @@ impl Txn {
 
     /// The version that it reads.
     pub fn version(&self) -> Version {
-        self.snapshot.version()
+        match &self.source {
+            Source::Snapshot(snapshot) => snapshot.version(),
+            Source::Newest(at) => *at,
+        }
     }
 
     /// The value of a key.
@@ -60,9 +80,12 @@ impl Txn {
             Own::Pending(ops) => Some(ops),
         };
         if read == Read::Serializable {
-            note(&mut self.read_conflicts, KeyRange::point(key));
+            note_point(&mut self.read_conflicts, key);
         }
-        let value = self.snapshot.get(key);
+        let value = match &self.source {
+            Source::Snapshot(snapshot) => snapshot.get(key),
+            Source::Newest(at) => Fut::ready(self.engine.look(*at, key)),
+        };
         match pending {
             None => value,
             Some(ops) => value.map(|value| Ok(apply_all(ops, value?))),
@@ -83,12 +106,17 @@ impl Txn {
         if read == Read::Serializable {
             for key in keys {
                 if !matches!(self.writes.own(key), Own::Known(_)) {
-                    note(&mut self.read_conflicts, KeyRange::point(key));
+                    note_point(&mut self.read_conflicts, key);
                 }
             }
         }
         let writes = &self.writes;
-        let values = self.snapshot.get_many(keys);
+        let values = match &self.source {
+            Source::Snapshot(snapshot) => snapshot.get_many(keys),
+            Source::Newest(at) => {
+                Fut::ready(keys.iter().map(|key| self.engine.look(*at, key)).collect())
+            }
+        };
         if writes.is_empty() {
             return values;
         }
@@ -115,7 +143,12 @@ impl Txn {
         if query.range.is_empty() || query.limit == 0 {
             return Fut::ready(Ok(Page::new()));
         }
-        let Self { snapshot, writes, read_conflicts, .. } = self;
+        if let Err(error) = self.take_snapshot() {
+            return Fut::ready(Err(error));
+        }
+        let Self { source: Source::Snapshot(snapshot), writes, read_conflicts, .. } = self else {
+            return Fut::ready(Err(moved_on()));
+        };
         let conflicts = (read == Read::Serializable).then_some(read_conflicts);
         if !writes.touches(&query.range) {
             return snapshot.range(query).map(move |page| {
@@ -133,6 +166,24 @@ impl Txn {
             }
             Ok(page)
         })
+    }
+
+    /// Ranges are read from a snapshot: their pages are, and what holds the store still while one is
+    /// made holds up everybody else.
+    fn take_snapshot(&mut self) -> Result<()> {
+        if let Source::Newest(at) = self.source {
+            match self.engine.snapshot().now() {
+                Ok(snapshot) => match snapshot? {
+                    snapshot if snapshot.version() == at => {
+                        self.source = Source::Snapshot(snapshot);
+                    }
+                    _ => return Err(moved_on()),
+                },
+                // One that is begun anew can wait for it.
+                Err(_) => return Err(moved_on()),
+            }
+        }
+        Ok(())
     }
 
     /// Sets a key.
@@ -195,6 +246,13 @@ impl Txn {
         Ok(())
     }
 
+    /// Conflict as if `key` had been read.
+    pub fn read_conflict_at(&mut self, key: &[u8]) -> Result<()> {
+        self.check_key(key)?;
+        note_point(&mut self.read_conflicts, key);
+        Ok(())
+    }
+
     /// Make others conflict as if `range` had been written.
     pub fn write_conflict(&mut self, range: &KeyRange) -> Result<()> {
         self.check_range(range)?;
@@ -215,16 +273,16 @@ impl Txn {
         if let Err(error) = self.check_key(key) {
             return Fut::ready(Err(error));
         }
-        self.engine.watch(&Key::new(key), self.snapshot.version())
+        self.engine.watch(&Key::new(key), self.version())
     }
 
     /// Checks and applies the transaction, and returns its version. One that wrote nothing returns
     /// the version that it read.
     pub fn commit(self, durability: Durability) -> Fut<'static, Result<Version>> {
-        let Self { engine, snapshot, writes, read_conflicts, write_conflicts, frees, .. } = self;
+        let at = self.version();
+        let Self { engine, source, writes, read_conflicts, write_conflicts, frees, .. } = self;
         if writes.is_empty() && write_conflicts.is_empty() {
-            let at = snapshot.version();
-            drop(snapshot);
+            drop(source);
             if durability == Durability::Process {
                 return Fut::ready(Ok(at));
             }
@@ -237,7 +295,10 @@ impl Txn {
             durability,
             frees,
         };
-        engine.commit(snapshot, commit)
+        match source {
+            Source::Snapshot(snapshot) => engine.commit(snapshot, commit),
+            Source::Newest(at) => engine.commit_at(at, commit),
+        }
     }
 
     fn check_key(&self, key: &[u8]) -> Result<()> {
@@ -295,8 +356,26 @@ impl Txn {
     }
 }
 
+/// The error of who looks at the store itself and is not alone.
+fn moved_on() -> Error {
+    Error::new(ErrorKind::Conflict, "another commit came between two reads")
+}
+
 fn too_large(what: &str, bytes: usize, bound: usize) -> Error {
     Error::new(ErrorKind::TooLarge, format!("{what} of {bytes} bytes is over {bound}, the bound"))
+}
+
+/// What a transaction of usual size reads.
+const CONFLICTS_FIRST: usize = 8;
+
+/// Adds a key.
+fn note_point(conflicts: &mut Vec<KeyRange>, key: &[u8]) {
+    if conflicts.capacity() == 0 {
+        conflicts.reserve_exact(CONFLICTS_FIRST);
+    }
+    if conflicts.last().is_none_or(|last| *last.start != *key) {
+        conflicts.push(KeyRange::point(key));
+    }
 }
 
 /// Adds a range, joined with the last one when it goes on where that ended.

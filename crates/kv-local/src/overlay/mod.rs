@@ -46,7 +46,7 @@ impl Overlay {
         self.entries.is_empty() && self.cleared.is_empty()
     }
 
-    pub(crate) fn get(&self, key: &[u8]) -> Found<'_> {
+    pub(crate) fn get(&self, key: &Key) -> Found<'_> {
         match self.entries.get(key) {
             Some(Item { value: Some(value), .. }) => Found::Value(value),
             Some(_) => Found::Gone,

@@ -50,12 +50,12 @@ impl<V: Clone> Default for Tree<V> {
     }
 }
 
-fn child_of(firsts: &[Key], key: &[u8]) -> usize {
-    firsts.partition_point(|first| **first <= *key)
+fn child_of(firsts: &[Key], key: &Key) -> usize {
+    firsts.partition_point(|first| *first <= *key)
 }
 
-fn find<V>(items: &[Item<V>], key: &[u8]) -> Result<usize, usize> {
-    items.binary_search_by(|item| (*item.key).cmp(key))
+fn find<V>(items: &[Item<V>], key: &Key) -> Result<usize, usize> {
+    items.binary_search_by(|item| item.key.cmp(key))
 }
 
 impl<V: Clone> Tree<V> {
@@ -66,7 +66,7 @@ impl<V: Clone> Tree<V> {
         }
     }
 
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&Item<V>> {
+    pub(crate) fn get(&self, key: &Key) -> Option<&Item<V>> {
         let mut node = &*self.root;
         loop {
             match &node.body {
@@ -239,7 +239,7 @@ pub(crate) struct Cursor<'a, V> {
 
 impl<'a, V> Cursor<'a, V> {
     /// Goes down to a leaf: towards `bound`, or to the near end.
-    fn descend(&mut self, mut node: &'a Node<V>, bound: Option<&[u8]>) {
+    fn descend(&mut self, mut node: &'a Node<V>, bound: Option<&Key>) {
         loop {
             match &node.body {
                 Body::Inner { firsts, children } => {
@@ -254,7 +254,7 @@ impl<'a, V> Cursor<'a, V> {
                 Body::Leaf(items) => {
                     self.items = items;
                     self.next = match bound {
-                        Some(bound) => items.partition_point(|item| *item.key < *bound),
+                        Some(bound) => items.partition_point(|item| item.key < *bound),
                         None if self.reverse => items.len(),
                         None => 0,
                     };
@@ -355,7 +355,7 @@ mod tests {
         let newer = newer.into_iter().any(|(_, (_, version))| *version > since);
         assert_eq!(tree.any_newer(&range, since), newer, "seed {seed}");
         let probe = key(random.below(500));
-        let found = tree.get(&probe).map(|item| (item.value, item.version));
+        let found = tree.get(&Key::new(&probe)).map(|item| (item.value, item.version));
         assert_eq!(found, model.get(&probe).copied(), "seed {seed}");
     }
 

@@ -91,7 +91,13 @@ impl Worker {
             outcome: Outcome::Abandoned,
             marker: None,
         };
-        let txn = match self.store.begin().await {
+        // Some without a snapshot: those end when another commits while they read.
+        let looking = if random.one_in(3) { self.store.look() } else { None };
+        let begun = match looking {
+            Some(txn) => Ok(txn),
+            None => self.store.begin().await,
+        };
+        let txn = match begun {
             Ok(txn) => txn,
             Err(error) => {
                 record.outcome = Outcome::Failed(error.kind());
