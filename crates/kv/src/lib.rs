@@ -23,6 +23,7 @@ mod error;
 mod future;
 mod key;
 mod page;
+mod points;
 mod retry;
 mod store;
 mod txn;

@@ -1,5 +1,6 @@
 //! A transaction's own writes, kept until it commits, in a form that its reads can look through.
 
+use crate::points::{Points, Write};
 use crate::{AtomicOp, Key, KeyRange, Op, Page, Query};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -9,23 +10,9 @@ use std::ops::Bound;
 /// order that is left is: ranges first, then points.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
-    points: BTreeMap<Key, Write>,
+    points: Points,
     /// Disjoint ranges by their start; the value is the end. A point on top of one wins.
     cleared: BTreeMap<Key, Key>,
-}
-
-#[derive(Debug, Clone)]
-enum Write {
-    Put(Bytes),
-    Delete,
-    /// Waits for the value that it finds.
-    Atomic(Vec<AtomicOp>),
-}
-
-impl Write {
-    fn of(value: Option<Bytes>) -> Self {
-        value.map_or(Write::Delete, Write::Put)
-    }
 }
 
 /// What a transaction's own writes say of a key.
@@ -55,10 +42,7 @@ impl Writes {
         if range.is_empty() {
             return;
         }
-        let inside: Vec<Key> = self.points_in(&range).map(|(key, _)| key.clone()).collect();
-        for key in inside {
-            self.points.remove(&key);
-        }
+        self.points.remove_in(&range);
         // Join with what touches it, so that the ranges stay disjoint.
         let KeyRange { mut start, mut end } = range;
         while let Some((other_start, other_end)) = self.cleared.range(..=end.clone()).next_back() {
@@ -77,8 +61,14 @@ impl Writes {
         let cleared = self.is_cleared(&key);
         let write = self.points.get_mut(&key);
         let known = match write {
-            Some(Write::Atomic(ops)) => {
+            Some(Write::Atomics(ops)) => {
                 ops.push(op);
+                return;
+            }
+            Some(write @ Write::Atomic(_)) => {
+                if let Write::Atomic(first) = std::mem::replace(write, Write::Delete) {
+                    *write = Write::Atomics(vec![first, op]);
+                }
                 return;
             }
             Some(Write::Put(value)) => Some(op.apply(Some(value))),
@@ -88,12 +78,15 @@ impl Writes {
         };
         let write = match known {
             Some(value) => Write::of(value),
-            None => Write::Atomic(vec![op]),
+            None => Write::Atomic(op),
         };
         self.points.insert(key, write);
     }
 
     fn is_cleared(&self, key: &[u8]) -> bool {
+        if self.cleared.is_empty() {
+            return false;
+        }
         self.cleared
             .range::<[u8], _>((Bound::Unbounded, Bound::Included(key)))
             .next_back()
@@ -104,21 +97,16 @@ impl Writes {
         match self.points.get(key) {
             Some(Write::Put(value)) => Own::Known(Some(value)),
             Some(Write::Delete) => Own::Known(None),
-            Some(Write::Atomic(ops)) => Own::Pending(ops),
+            Some(Write::Atomic(op)) => Own::Pending(std::slice::from_ref(op)),
+            Some(Write::Atomics(ops)) => Own::Pending(ops),
             None if self.is_cleared(key) => Own::Known(None),
             None => Own::Untouched,
         }
     }
 
-    fn points_in(&self, range: &KeyRange) -> impl DoubleEndedIterator<Item = (&Key, &Write)> {
-        let bounds = (Bound::Included(&*range.start), Bound::Excluded(&*range.end));
-        let sane = !range.is_empty();
-        sane.then(|| self.points.range::<[u8], _>(bounds)).into_iter().flatten()
-    }
-
     /// Whether anything in `range` was written.
     pub(crate) fn touches(&self, range: &KeyRange) -> bool {
-        self.points_in(range).next().is_some()
+        self.points.any_in(range)
             || self
                 .cleared
                 .range::<[u8], _>((Bound::Unbounded, Bound::Excluded(&*range.end)))
@@ -135,7 +123,7 @@ impl Writes {
         query: &Query,
         page: &mut Page,
     ) -> bool {
-        let mut points: Vec<(&Key, &Write)> = self.points_in(covered).collect();
+        let mut points = self.points.all_in(covered);
         if query.reverse {
             points.reverse();
         }
@@ -168,7 +156,12 @@ impl Writes {
             match write {
                 Write::Put(value) => page.push(key, value),
                 Write::Delete => {}
-                Write::Atomic(ops) => {
+                Write::Atomic(op) => {
+                    if let Some(value) = op.apply(old) {
+                        page.push(key, &value);
+                    }
+                }
+                Write::Atomics(ops) => {
                     if let Some(value) = apply_all(ops, old.map(Bytes::copy_from_slice)) {
                         page.push(key, &value);
                     }
@@ -183,15 +176,14 @@ impl Writes {
         for (start, end) in self.cleared {
             ops.push(Op::DeleteRange(KeyRange { start, end }));
         }
-        for (key, write) in self.points {
-            match write {
-                Write::Put(value) => ops.push(Op::Put(key, value)),
-                Write::Delete => ops.push(Op::Delete(key)),
-                Write::Atomic(list) => {
-                    ops.extend(list.into_iter().map(|op| Op::Atomic(key.clone(), op)));
-                }
+        self.points.drain(|key, write| match write {
+            Write::Put(value) => ops.push(Op::Put(key, value)),
+            Write::Delete => ops.push(Op::Delete(key)),
+            Write::Atomic(op) => ops.push(Op::Atomic(key, op)),
+            Write::Atomics(list) => {
+                ops.extend(list.into_iter().map(|op| Op::Atomic(key.clone(), op)));
             }
-        }
+        });
         ops
     }
 }
