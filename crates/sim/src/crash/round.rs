@@ -11,9 +11,11 @@ const LOOK_EVERY: Duration = Duration::from_micros(100);
 
 /// How calls end when the daemon is gone, and what a process gets that speaks to one who died of it. A write
 /// for which the kernel has to read the rest of a page, and cannot, ends with EIO.
-const OF_DEATH: [i32; 4] = [
+const OF_DEATH: [i32; 5] = [
     Errno::NOTCONN.raw_os_error(),
     Errno::CONNABORTED.raw_os_error(),
+    // By io_uring.
+    Errno::CANCELED.raw_os_error(),
     Errno::PIPE.raw_os_error(),
     Errno::IO.raw_os_error(),
 ];
