@@ -72,20 +72,17 @@ impl Session {
 
     /// A file for an inode that is about to be made and opened as `flags` say; `None` where the kernel would
     /// not use it.
-    pub(crate) async fn begin_loan(&self, ino: Option<Ino>, flags: OpenFlags) -> Option<Loan<'_>> {
+    pub(crate) fn begin_loan(&self, ino: Option<Ino>, flags: OpenFlags) -> Option<Loan<'_>> {
         let local = self.lending().filter(|local| local.pool.is_known_to_kernel())?;
         let ino = ino.filter(|_| flags.write || flags.append)?;
-        let backed = match self.take_backing(local).await {
-            Ok(backed) if backed.id().is_some() => backed,
-            Ok(unknown) => {
-                local.pool.put(unknown);
-                return None;
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a new file is served by this process");
-                return None;
-            }
+        let Some(backed) = local.take_quickly() else {
+            local.work.tell();
+            return None;
         };
+        if backed.id().is_none() {
+            local.pool.put(backed);
+            return None;
+        }
         let moving = local.begin_move(ino)?;
         Some(Loan { local, ino, backed: Some(backed), moving: Some(moving) })
     }

@@ -323,6 +323,28 @@ impl Local {
         }
     }
 
+    /// A file is given back. It can be used again at once when nobody will look at it for this inode any more,
+    /// not even if power goes and takes with it the commit that gave it back: a loan does not count then,
+    /// unless its bytes were made durable or the record names the file.
+    fn take_back(&self, one: &Settling<'_>) {
+        let (file, backed) = (&one.file, Arc::clone(&one.file.backed));
+        let counts = file.own || file.synced.load(Ordering::Acquire);
+        // Who looks at attributes just now has it too: what is read must be what was there.
+        let shared = Arc::strong_count(file) > 1;
+        let kept = self.pool.keepers.load(Ordering::Acquire) > 0;
+        if counts || shared || kept || !self.pool.has_room() {
+            return self.pool.retire(backed.blob, Some(backed));
+        }
+        if let How::Inline(_) = one.how {
+            let emptied = backed.file.truncate(0).and_then(|()| backed.file.set_changed(UNTOUCHED));
+            if let Err(error) = emptied {
+                tracing::warn!(%error, blob = backed.blob, "a file that was given back is tried again");
+                return self.pool.retire(backed.blob, Some(backed));
+            }
+        }
+        self.pool.put(backed);
+    }
+
     /// The record says what the file says: others may have the inode again.
     fn settled_as(&self, one: Settling<'_>) {
         // Who removed the inode meanwhile has given its file back.
@@ -333,7 +355,7 @@ impl Local {
         match one.how {
             How::Untouched | How::Inline(_) => {
                 self.remove(one.ino);
-                self.pool.retire(one.file.backed.blob, Some(Arc::clone(&one.file.backed)));
+                self.take_back(&one);
             }
             How::Keep => {
                 self.settled.fetch_add(1, Ordering::AcqRel);

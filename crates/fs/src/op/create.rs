@@ -30,7 +30,7 @@ impl Session {
         let new = New { mode, reserved: self.0.reserve().await?, ..New::default() };
         let held = Held::begin(self, new.reserved);
         let found = Mutex::new(None);
-        let loan = self.begin_loan(new.reserved, flags).await;
+        let loan = self.begin_loan(new.reserved, flags);
         let made = Making { held: &held, loan: loan.as_ref(), found: &found };
         let (attr, made) = self.create_in(caller, parent, name, &new, flags, made).await?;
         if made {

@@ -22,7 +22,7 @@ impl Session {
         let new = &New { mode, reserved: self.0.reserve().await?, ..New::default() };
         let held = Held::begin(self, new.reserved);
         let held_ref = &held;
-        let loan = self.begin_loan(new.reserved, flags).await;
+        let loan = self.begin_loan(new.reserved, flags);
         let loan_ref = loan.as_ref();
         let attr = self
             .change(KIND, |mut tx| async move {
