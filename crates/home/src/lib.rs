@@ -10,10 +10,12 @@ mod in_use;
 mod local;
 mod path;
 mod sim;
+mod unreadable;
 
 pub use local::LocalHome;
 pub use path::path_of;
 pub use sim::SimHome;
+pub use unreadable::Unreadable;
 
 use std::fmt::Debug;
 use std::io;

@@ -5,7 +5,7 @@ use base::sync::Mutex;
 use base::{Clock, Disk, File};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// The unit in which its files take room.
@@ -13,13 +13,22 @@ const PAGE: u64 = 4096;
 /// The most bytes of a file: all of them are in memory.
 const LEN_MAX: u64 = 1 << 28;
 
-/// Files `V-N` of a disk. Times are those of the process: they are not kept.
+/// Files `V-N` of a disk. Times are kept beside it: those of files that were synced outlive the machine.
 #[derive(Debug)]
 pub struct SimHome {
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     life: u64,
-    times: Arc<Mutex<BTreeMap<Place, Times>>>,
+    times: Arc<Mutex<Clocked>>,
+    stand_in: Option<Arc<OwnedFd>>,
+}
+
+/// When files changed.
+#[derive(Debug, Clone, Default)]
+struct Clocked {
+    now: BTreeMap<Place, Times>,
+    /// As of their last sync.
+    durable: BTreeMap<Place, Times>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,12 +40,44 @@ struct Times {
 impl SimHome {
     /// On a disk. `life` says which start of the machine this is.
     pub fn new(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, life: u64) -> Self {
-        Self { disk, clock, life, times: Arc::default() }
+        Self { disk, clock, life, times: Arc::default(), stand_in: None }
+    }
+
+    /// Its files get a descriptor, of `/dev/null`: for who registers them with a kernel that is none.
+    pub fn with_descriptors(mut self) -> io::Result<Self> {
+        self.stand_in = Some(Arc::new(std::fs::File::open("/dev/null")?.into()));
+        Ok(self)
+    }
+
+    /// The home that a machine finds when power comes back, on what the disk is then.
+    #[must_use]
+    pub fn reborn(&self, disk: Arc<dyn Disk>) -> Self {
+        let durable = self.times.lock().durable.clone();
+        let times = Arc::new(Mutex::new(Clocked { now: durable.clone(), durable }));
+        let (clock, stand_in) = (Arc::clone(&self.clock), self.stand_in.clone());
+        Self { disk, clock, life: self.life + 1, times, stand_in }
+    }
+
+    /// The same home, for who looks at it when its user is gone.
+    #[must_use]
+    pub fn sharing(&self) -> Self {
+        let (disk, times) = (Arc::clone(&self.disk), Arc::clone(&self.times));
+        let (clock, stand_in) = (Arc::clone(&self.clock), self.stand_in.clone());
+        Self { disk, clock, life: self.life, times, stand_in }
+    }
+
+    /// The same home in the same life of the machine, on a copy of the disk: for another process.
+    #[must_use]
+    pub fn on_copy(&self, disk: Arc<dyn Disk>) -> Self {
+        let times = Arc::new(Mutex::new(self.times.lock().clone()));
+        let (clock, stand_in) = (Arc::clone(&self.clock), self.stand_in.clone());
+        Self { disk, clock, life: self.life, times, stand_in }
     }
 
     fn backing(&self, place: Place, file: Arc<dyn File>) -> Arc<dyn Backing> {
         let (clock, times) = (Arc::clone(&self.clock), Arc::clone(&self.times));
-        Arc::new(SimFile { place, file, disk: Arc::clone(&self.disk), clock, times })
+        let (disk, stand_in) = (Arc::clone(&self.disk), self.stand_in.clone());
+        Arc::new(SimFile { place, file, disk, clock, times, stand_in })
     }
 }
 
@@ -82,7 +123,10 @@ impl Home for SimHome {
                 self.disk.open(&name)?.sync()?;
             }
         }
-        self.disk.sync_dir()
+        self.disk.sync_dir()?;
+        let mut times = self.times.lock();
+        times.durable = times.now.clone();
+        Ok(())
     }
 
     fn life(&self) -> u64 {
@@ -100,13 +144,14 @@ struct SimFile {
     file: Arc<dyn File>,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
-    times: Arc<Mutex<BTreeMap<Place, Times>>>,
+    times: Arc<Mutex<Clocked>>,
+    stand_in: Option<Arc<OwnedFd>>,
 }
 
 impl SimFile {
     fn touch(&self) {
         let now = self.clock.wall();
-        self.times.lock().insert(self.place, Times { changed: now, status_changed: now });
+        self.times.lock().now.insert(self.place, Times { changed: now, status_changed: now });
     }
 
     fn grow(&self, end: u64) -> io::Result<()> {
@@ -125,7 +170,7 @@ impl Backing for SimFile {
     fn stat(&self) -> io::Result<Stat> {
         let len = self.file.len()?;
         let Times { changed, status_changed } =
-            self.times.lock().get(&self.place).copied().unwrap_or_default();
+            self.times.lock().now.get(&self.place).copied().unwrap_or_default();
         Ok(Stat { len, taken: len.div_ceil(PAGE) * PAGE, changed, status_changed })
     }
 
@@ -194,13 +239,18 @@ impl Backing for SimFile {
 
     fn set_changed(&self, at: (i64, u32)) -> io::Result<()> {
         let now = self.clock.wall();
-        self.times.lock().insert(self.place, Times { changed: at, status_changed: now });
+        self.times.lock().now.insert(self.place, Times { changed: at, status_changed: now });
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync()?;
-        self.disk.sync_dir()
+        self.disk.sync_dir()?;
+        let mut times = self.times.lock();
+        if let Some(now) = times.now.get(&self.place).copied() {
+            times.durable.insert(self.place, now);
+        }
+        Ok(())
     }
 
     fn is_in_use(&self) -> io::Result<bool> {
@@ -208,6 +258,6 @@ impl Backing for SimFile {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
+        self.stand_in.as_deref().map(AsFd::as_fd)
     }
 }
