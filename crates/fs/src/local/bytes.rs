@@ -1,7 +1,7 @@
 //! Reading and changing bytes that are in a file of the home, through this process.
 
 use super::pool::Backed;
-use super::{LocalFile, failed};
+use super::{Local, LocalFile, failed};
 use crate::access;
 use crate::error::{Error, Kind, Result, no_space};
 use crate::schema::{BackingRecord, Form, Part};
@@ -9,10 +9,13 @@ use crate::session::{OpKind, Session};
 use crate::types::{Caller, FILE_BYTES_MAX, Fallocate, Ino, Seek, Time};
 use bytes::{Bytes, BytesMut};
 use home::Wanted;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Bytes that are copied from the store at once.
 const COPIED_AT_ONCE: u64 = 8 << 20;
+/// So many files are made durable one by one; more all at once.
+const SYNCED_ONE_BY_ONE: usize = 8;
 /// Files whose records one transaction changes.
 const SYNCED_AT_ONCE: usize = 256;
 
@@ -184,6 +187,60 @@ impl Session {
         self.take_privileges(file.ino, caller).await
     }
 
+    /// Before a file takes the place of another: its record has its bytes, or they are durable. Many programs
+    /// write anew what they change and rename it, and after the loss of power want the one or the other.
+    pub(crate) async fn keep_before_replacing(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+    ) -> Result<()> {
+        let Some(local) = &self.0.local else {
+            return Ok(());
+        };
+        if !local.has_any() {
+            return Ok(());
+        }
+        let replacing = self
+            .view(|mut tx| async move {
+                let source = tx.entry(from.0, from.1, kv::Read::Snapshot).await?;
+                let target = tx.entry(to.0, to.1, kv::Read::Snapshot).await?;
+                let ino = source.zip(target).map(|(source, _)| source.ino);
+                Ok((tx, ino))
+            })
+            .await?;
+        let Some(ino) = replacing else {
+            return Ok(());
+        };
+        while let Some(file) = self.lent_file(ino).await {
+            if file.synced.load(Ordering::Acquire) {
+                break;
+            }
+            match self.sync_local(&file).await {
+                Err(error) if error.is_moved() => {}
+                // Who makes room may have to move things.
+                Err(error) if error.kind() == Kind::NoSpace => break,
+                done => return done,
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes files durable that were lent long ago and are still in use: after the loss of power what was written
+    /// to them counts, and not what the record had before.
+    pub(crate) async fn sync_aged(&self, local: &Local) -> Result<()> {
+        let mut aged = local.take_aged(self.0.volume.world.clock.now());
+        if aged.len() > SYNCED_ONE_BY_ONE {
+            local.home.sync_all().map_err(|error| failed("sync all of", 0, &error))?;
+        } else {
+            // One that fails is said in the log, and keeps no other from being durable.
+            aged.retain(|file| {
+                let (file, blob) = (&file.backed.file, file.backed.blob);
+                file.sync().map_err(|error| failed("sync", blob, &error)).is_ok()
+            });
+        }
+        self.note_synced(&aged).await
+    }
+
     /// Makes all files that are lent survive the loss of power.
     pub(crate) async fn sync_lent(&self) -> Result<()> {
         let Some(local) = &self.0.local else {
@@ -194,8 +251,15 @@ impl Session {
             return Ok(());
         }
         local.home.sync_all().map_err(|error| failed("sync all of", 0, &error))?;
+        self.note_synced(&lent).await
+    }
+
+    /// Writes that the bytes of these files count from here on.
+    async fn note_synced(&self, lent: &[Arc<LocalFile>]) -> Result<()> {
         for files in lent.chunks(SYNCED_AT_ONCE) {
             self.change(OpKind::Idempotent, |mut tx| async move {
+                // No record gets longer.
+                tx.frees_space();
                 for file in files.iter().filter(|file| !file.own) {
                     let key = tx.keys.backing(file.backed.blob);
                     let found = tx.get(&key, kv::Read::Serializable).await?;

@@ -83,8 +83,9 @@ impl Session {
             local.pool.put(backed);
             return None;
         }
-        let moving = local.begin_move(ino)?;
-        Some(Loan { local, ino, backed: Some(backed), moving: Some(moving) })
+        let mut loan = Loan { local, ino, backed: Some(backed), moving: None };
+        loan.moving = Some(local.begin_move(ino)?);
+        Some(loan)
     }
 
     /// The file of an inode, if its bytes are in one that is open here.
@@ -140,9 +141,14 @@ impl Session {
         .await
     }
 
-    /// The file in which an inode's bytes are to be changed up to `end`: it has one, or outgrows its record.
-    /// `None` when the bytes are in the store, and stay there.
-    pub(crate) async fn to_local(&self, ino: Ino, end: u64) -> Result<Option<Using>> {
+    /// The file in which `len` bytes of an inode are to be changed from `offset` on, or behind its end: it has
+    /// one, or outgrows its record. `None` when the bytes are in the store, and stay there.
+    pub(crate) async fn to_local(
+        &self,
+        ino: Ino,
+        offset: Option<u64>,
+        len: u64,
+    ) -> Result<Option<Using>> {
         if self.0.local.is_none() {
             return Ok(None);
         }
@@ -150,6 +156,7 @@ impl Session {
             return Ok(Some(file));
         }
         let inode = self.inode_now(ino).await?;
+        let end = offset.unwrap_or(inode.size).saturating_add(len);
         if inode.form == Form::Local || self.0.outgrows(&inode, end) {
             self.lend(ino, false).await.map(Some)
         } else {
@@ -236,6 +243,10 @@ impl Session {
                 return Err(error);
             }
         };
+        if own {
+            // The record names the file: after the loss of power nobody must take it for settled that was written to.
+            self.sync_store().await?;
+        }
         let base = Stat { len, changed: (base.secs, base.nanos), ..Stat::default() };
         let file = LocalFile::new(ino, backed, own, base, true);
         file.served_here.store(served_here, std::sync::atomic::Ordering::Release);

@@ -35,6 +35,8 @@ use std::time::Duration;
 
 /// Files that stay open here after their last handle, for the next one.
 const KNOWN_MAX: usize = 1024;
+/// How often files are looked for that are lent and not durable: they are made so when they were at the last look.
+const AGED_AFTER: Duration = Duration::from_secs(15);
 /// How far the host's clock for files may lag behind the one that records are written with.
 const LAG: Duration = Duration::from_millis(20);
 
@@ -51,6 +53,14 @@ pub(crate) struct Local {
     settled: AtomicU64,
     /// There is something to do.
     work: Work,
+    aging: Mutex<Aging>,
+}
+
+/// Files that are lent and not durable, as they were when somebody last looked.
+#[derive(Debug, Default)]
+struct Aging {
+    looked: Duration,
+    blobs: BTreeSet<u64>,
 }
 
 /// Tells who settles that there is something to settle.
@@ -270,6 +280,7 @@ impl Local {
             count: AtomicUsize::new(0),
             settled: AtomicU64::new(0),
             work: Work::default(),
+            aging: Mutex::default(),
         }
     }
 
@@ -368,6 +379,26 @@ impl Local {
         table.files.values().filter(|file| file.is_lent()).cloned().collect()
     }
 
+    /// Whether any is open here.
+    pub(crate) fn has_any(&self) -> bool {
+        self.count.load(Ordering::Acquire) > 0
+    }
+
+    /// Those that were lent and not durable at the last look, and still are. There is one now and then.
+    fn take_aged(&self, now: Duration) -> Vec<Arc<LocalFile>> {
+        let mut aging = self.aging.lock();
+        if now.saturating_sub(aging.looked) < AGED_AFTER {
+            return Vec::new();
+        }
+        aging.looked = now;
+        let unsynced = self.all_lent().into_iter();
+        let unsynced = unsynced.filter(|file| !file.own && !file.synced.load(Ordering::Acquire));
+        let (aged, young): (Vec<_>, Vec<_>) =
+            unsynced.partition(|file| aging.blobs.contains(&file.backed.blob));
+        aging.blobs = young.iter().map(|file| file.backed.blob).collect();
+        aged
+    }
+
     /// The file that an inode may have been lent.
     pub(crate) fn blob_of(&self, ino: Ino) -> Option<u64> {
         if self.count.load(Ordering::Acquire) == 0 {
@@ -439,5 +470,10 @@ impl Shared {
 
 /// Whether a record's bytes are where only this module reads them.
 pub(crate) fn is_elsewhere(shared: &Shared, ino: Ino, inode: &Inode) -> bool {
-    inode.form == Form::Local || shared.local.as_ref().is_some_and(|local| local.is_away(ino))
+    inode.form == Form::Local || is_away(shared, ino)
+}
+
+/// Whether what is known of an inode is not what its record says, or will not be.
+pub(crate) fn is_away(shared: &Shared, ino: Ino) -> bool {
+    shared.local.as_ref().is_some_and(|local| local.is_away(ino))
 }

@@ -6,8 +6,9 @@ use crate::error::Result;
 use crate::schema::{BackingRecord, Form, Parsed};
 use crate::session::{OpKind, Session};
 use crate::types::Ino;
-use home::Stat;
+use home::{Stat, Unreadable};
 use kv::{Query, Read};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -132,7 +133,21 @@ impl Session {
                     local.pool.retire(blob, None);
                 }
             }
-            Err(error) => return Err(failed("open", blob, &error)),
+            // Files that could be opened another time must not be taken for broken.
+            Err(error) if matches!(error.raw_os_error(), Some(23 | 24)) => {
+                return Err(failed("open", blob, &error));
+            }
+            Err(error) => {
+                tracing::error!(
+                    ino,
+                    blob,
+                    home = local.home.describe(),
+                    %error,
+                    "the file with an inode's bytes cannot be opened: reading it is an error"
+                );
+                let file = Backed::new(blob, Arc::new(Unreadable::new(&error)));
+                local.insert(LocalFile::new(ino, file, own, Stat::default(), true));
+            }
         }
         Ok(())
     }

@@ -44,7 +44,7 @@ const TICK: Duration = Duration::from_millis(5);
 /// How soon what has to wait is looked at again.
 const WAITING: Duration = Duration::from_millis(250);
 /// How long nothing is looked at when there is nothing.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_secs(15);
 
 /// How an inode is settled.
 #[derive(Debug)]
@@ -146,6 +146,7 @@ impl Session {
         if retired > 0 {
             done.recycled = self.recycle(local, ROUND * 4).await?;
         }
+        self.sync_aged(local).await?;
         let made = self.refill(local).await?;
         done.more = full || made;
         Ok(done)
@@ -191,8 +192,12 @@ impl Session {
         };
         // What is open, or used, stays for the next session.
         for _ in 0..=local.unsettled() {
-            if self.settle(true).await?.settled == 0 {
-                break;
+            match self.settle(true).await {
+                Ok(done) if done.settled == 0 => break,
+                Ok(_) => {}
+                // It stays lent: the next session settles it when there is room.
+                Err(error) if error.kind() == Kind::NoSpace => break,
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -290,9 +295,18 @@ async fn write(tx: &mut Tx, one: &Settling<'_>) -> Result<()> {
         return Ok(());
     };
     match &one.how {
-        How::Untouched => return tx.put_backing(blob, BackingRecord::default()),
+        // Else it was cut to nothing, and its time set to that of a file that nobody has touched.
+        How::Untouched if inode.size == 0 => {
+            return tx.put_backing(blob, BackingRecord::default());
+        }
+        How::Untouched => {
+            one.file.note(&mut inode, &one.stat);
+            blob::put_inline(tx, &mut inode, &[]).await?;
+            tx.put_backing(blob, BackingRecord::default())?;
+        }
         How::Inline(bytes) => {
             one.file.note(&mut inode, &one.stat);
+            // Its bytes stand under its own number, not under that of a file which is given back.
             if inode.form == Form::Local {
                 tx.count_bytes(-(inode.taken as i64));
                 (inode.form, inode.blob, inode.taken) = (Form::Inline, ino, 0);
@@ -369,15 +383,13 @@ impl Local {
 /// An inode is being removed: its file, if it has one, is given back when that is committed.
 pub(crate) async fn give_up(tx: &mut Tx, ino: Ino, inode: &Inode) -> Result<()> {
     let session = Arc::clone(&tx.session);
-    let Some(local) = &session.local else {
-        return Ok(());
-    };
     let mut files = Vec::new();
     if inode.form == Form::Local {
         tx.count_bytes(-(inode.taken as i64));
         files.push(inode.blob);
     }
-    if let Some(blob) = local.blob_of(ino).filter(|blob| !files.contains(blob)) {
+    let lent = session.local.as_ref().and_then(|local| local.blob_of(ino));
+    if let Some(blob) = lent.filter(|blob| !files.contains(blob)) {
         // It may have been settled, and what is known of it not yet forgotten: the store says.
         let key = tx.keys.backing(blob);
         let record = tx.get(&key, Read::Serializable).await?;

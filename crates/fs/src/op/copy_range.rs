@@ -47,7 +47,7 @@ impl Session {
         if source.ino == target.ino && from_offset < to_end && to_offset < from_end {
             return Err(invalid("the ranges overlap"));
         }
-        if let Some(to) = self.to_local(target.ino, to_end).await? {
+        if let Some(to) = self.to_local(target.ino, Some(to_offset), len).await? {
             return self.copy_to_local(caller, source.ino, from_offset, &to, to_offset, len).await;
         }
         let step = STEP_BYTES.min(stage::fitting_bytes(self));
@@ -104,15 +104,16 @@ impl Session {
             match copied {
                 Ok(0) => break,
                 Ok(copied) => done += copied,
-                // One of them has a file by now: the rest goes there.
+                // One of them has a file by now: the rest goes there, or comes from there.
                 Err(error) if error.is_moved() => {
-                    let to = self.lend(to_ino, false).await?;
                     let (at, rest) = (from_offset + done, len - done);
-                    let to_at = to_offset + done;
-                    return self
-                        .copy_to_local(caller, from_ino, at, &to, to_at, rest)
-                        .await
-                        .map(|copied| done + copied);
+                    match self.to_local(to_ino, Some(to_at), rest).await? {
+                        Some(to) => {
+                            let copied = self.copy_to_local(caller, from_ino, at, &to, to_at, rest);
+                            return copied.await.map(|copied| done + copied);
+                        }
+                        None => drop(self.open_local(from_ino).await?),
+                    }
                 }
                 // What was copied is copied; the error comes with the next call.
                 Err(_) if done > 0 => break,

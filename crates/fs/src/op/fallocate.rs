@@ -37,7 +37,7 @@ impl Session {
         let end = offset.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX);
         let end = end.ok_or_else(|| too_big("a file has at most 2^63-1 bytes"))?;
         let reach = if what == Fallocate::PunchHole { 0 } else { end };
-        if let Some(local) = self.to_local(file.ino, reach).await? {
+        if let Some(local) = self.to_local(file.ino, Some(0), reach).await? {
             return self.fallocate_local(&local, caller, what, offset, len).await;
         }
         match self.fallocate_stored(caller, file.ino, what, offset, end).await {

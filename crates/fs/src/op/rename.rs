@@ -39,6 +39,9 @@ impl Session {
         name::check(new_name)?;
         let from = End { parent, name };
         let to = End { parent: new_parent, name: new_name };
+        if !flags.exchange && !flags.no_replace {
+            self.keep_before_replacing((parent, name), (new_parent, new_name)).await?;
+        }
         let whiteout = if flags.whiteout { self.0.reserve().await? } else { None };
         self.change(KIND, |mut tx| async move {
             if !flags.whiteout {

@@ -5,7 +5,7 @@ use crate::blob;
 use crate::error::{
     Error, Result, access_denied, bad_handle, invalid, is_directory, not_permitted,
 };
-use crate::local::{Using, failed, is_elsewhere};
+use crate::local::{Using, failed, is_away, is_elsewhere};
 use crate::schema::{Inode, Part, hour_of};
 use crate::session::{OpKind, Session};
 use crate::tx::Tx;
@@ -50,7 +50,7 @@ impl Session {
         let attr = loop {
             let file = match set.size {
                 // What may not be is refused below.
-                Some(size) if size <= FILE_BYTES_MAX => self.to_local(ino, size).await?,
+                Some(size) if size <= FILE_BYTES_MAX => self.to_local(ino, Some(0), size).await?,
                 _ if set.mtime.is_some() || set.mode.is_some() => self.lent_file(ino).await,
                 _ => None,
             };
@@ -96,8 +96,10 @@ async fn setattr_in(
         return tx.attr(ino, &inode).await;
     }
     check(tx, caller, ino, &inode, set, how.by_handle).await?;
-    let touches = set.size.is_some() || set.mtime.is_some();
-    if touches && how.file.is_none() && is_elsewhere(&tx.session, ino, &inode) {
+    // The time of a file that is not lent is that of the record.
+    let elsewhere = (set.size.is_some() && is_elsewhere(&tx.session, ino, &inode))
+        || (set.mtime.is_some() && is_away(&tx.session, ino));
+    if elsewhere && how.file.is_none() {
         return Err(Error::moved());
     }
     let before = inode.clone();

@@ -34,8 +34,7 @@ impl Session {
         let len = room.min(stage::bytes_max(self)).min(bytes.len() as u64);
         let bytes = bytes.get(..len as usize).unwrap_or(bytes);
         loop {
-            let end = offset.unwrap_or(0).saturating_add(len);
-            if let Some(local) = self.to_local(file.ino, end).await? {
+            if let Some(local) = self.to_local(file.ino, offset, len).await? {
                 let written = self.write_local(&local, caller, offset, bytes).await?;
                 return Ok(written as usize);
             }

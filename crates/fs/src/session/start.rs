@@ -85,6 +85,8 @@ impl Session {
     pub async fn stop(&self) -> Result<()> {
         self.flush_times().await?;
         self.settle_all().await?;
+        // What is open still counts as it is, also after the next start of the machine.
+        self.sync_lent().await?;
         let id = self.0.id;
         // What is left to do is done before the key goes: afterwards this session can do nothing.
         self.run_reap_of(id).await?;
