@@ -43,6 +43,17 @@ impl Volume {
         };
         let name_key = volume_name(name.as_bytes());
         let mark = mark(world, &name_key, keys, &silent).await?;
+        // From the mark on nobody can open it. While its name is there its number is nobody else's.
+        if let Some(home) = &world.home {
+            let removed = home.remove_all(keys.volume_number());
+            removed.map_err(|error| {
+                let place = home.describe();
+                Error::new(
+                    Kind::Io,
+                    format!("cannot remove the volume's files in {place}: {error}"),
+                )
+            })?;
+        }
         let mut removed = 0;
         loop {
             go_on(progress)?;
