@@ -5,7 +5,7 @@ use super::save::Dump;
 use super::stream::kind;
 use super::{PAGE_BYTES, WINDOW_BYTES, record};
 use crate::blob::block::is_zero;
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
 use crate::local::Backed;
 use crate::schema::{Bits, Data, Form, Inode, MapEntry, Parsed};
 use crate::types::{Ino, Seek};
@@ -14,6 +14,10 @@ use std::ops::Range;
 
 impl Dump<'_> {
     pub(super) async fn file(&mut self, ino: Ino, inode: &Inode) -> Result<()> {
+        if inode.form == Form::Local {
+            let words = "bytes are in a local home, and there is none: dump the store that has it";
+            return Err(Error::new(Kind::Unsupported, words));
+        }
         if inode.form == Form::Inline {
             if inode.inline_len > 0 {
                 self.window(ino, inode, 0).await?;

@@ -1,8 +1,8 @@
 //! Reading a volume as a whole, as a dump does: files of the home as they belong to a snapshot of the store.
 
 use super::pool::Backed;
-use super::{Local, LocalFile};
-use crate::error::Result;
+use super::{Local, LocalFile, is_away};
+use crate::error::{Result, corrupt};
 use crate::schema::{BackingRecord, Form, Inode};
 use crate::session::Shared;
 use crate::tx::Tx;
@@ -78,11 +78,26 @@ impl Kept {
         match (inode.form, self.local()) {
             (Form::Local, Some(local)) => {
                 let backed = local.open_own(inode)?;
+                let len = backed.file_error(|| backed.file.stat())?.len;
+                if len < inode.size && self.is_short(ino, inode, len).await? {
+                    let (blob, size) = (inode.blob, inode.size);
+                    return Err(corrupt(format!(
+                        "file {blob} of the local home has {len} bytes and not {size}: run fsck"
+                    )));
+                }
                 // It may be written to by now.
-                inode.size = backed.file_error(|| backed.file.stat())?.len;
+                inode.size = len;
                 Ok(Some(backed))
             }
             _ => Ok(None),
         }
+    }
+
+    /// Whether nobody can have cut a file since the snapshot: its inode still says so, and nobody is lent it.
+    async fn is_short(&self, ino: Ino, inode: &Inode, len: u64) -> Result<bool> {
+        let mut tx = Tx::view(&self.shared, self.shared.volume.world.store.begin().await?);
+        let now = tx.find_inode(ino, Read::Snapshot).await?;
+        let same = |now: Inode| now.form == Form::Local && now.blob == inode.blob && now.size > len;
+        Ok(now.is_some_and(same) && !is_away(&self.shared, ino))
     }
 }
