@@ -55,6 +55,11 @@ kinds! {
     INODE_SPACE "inode-space" "a file takes more or less space than it says";
     VOLUME_BYTES "volume-bytes" "the volume's bytes are not what its files take";
     VOLUME_INODES "volume-inodes" "the volume's count of inodes is wrong";
+    BACKING_NOBODY "backing-nobody" "a file of the local home is lent to no file that is there";
+    BACKING_OWNED "backing-owned" "a file of the local home is noted as free, or lent, and another inode has it";
+    BACKING_TWICE "backing-twice" "two files of the local home are lent to one inode";
+    LOCAL_MISSING "local-missing" "the file of the local home that an inode has is missing, or cannot be read";
+    LOCAL_SIZE "local-size" "the file of the local home that an inode has is of another size";
     SESSION_HALF "session-half" "a session has a record without a heartbeat, or the other way round";
     LEASE_LEFTOVER "lease-leftover" "a lease of a session that is gone";
     LOCK_LEFTOVER "lock-leftover" "a lock of a session that is gone";

@@ -284,7 +284,7 @@ async fn finish(scan: &mut Scan<'_>, garbage: &mut Cursor, current: Current) -> 
 }
 
 /// Remembers the highest number that was given out in sequence.
-fn note_number(scan: &mut Scan<'_>, number: u64) {
+pub(super) fn note_number(scan: &mut Scan<'_>, number: u64) {
     if number < RANDOM_FROM {
         scan.found.highest = scan.found.highest.max(number);
     }
@@ -382,6 +382,8 @@ fn add_row(scan: &mut Scan<'_>, ino: Ino, inode: &Inode, current: &Current, is_g
         if inode.form == Form::Mapped {
             row.flags |= flag::MAPPED;
             row.value = current.blocks.unwrap_or(0);
+        } else if inode.form == Form::Local {
+            row.flags |= flag::LOCAL;
         } else if inode.inline_len > 0 {
             row.flags |= flag::INLINE;
             row.value = inode.inline_len.into();

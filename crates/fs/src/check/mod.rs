@@ -7,6 +7,7 @@
 //!
 //! A repair is the same check, which writes down what is to be done about a finding where it is found.
 
+mod backing;
 mod chunks;
 mod crew;
 mod finding;
@@ -93,7 +94,10 @@ async fn look(scan: &mut Scan<'_>, crew: Option<&Crew>) -> Result<()> {
     records::sessions(scan).await?;
     records::jobs(scan).await?;
     crew::read(scan, Phase::Inodes, crew).await?;
+    backing::numbers(scan).await?;
     inodes::all(scan)?;
+    backing::records(scan).await?;
+    backing::files(scan).await?;
     crew::read(scan, Phase::Entries, crew).await?;
     names::troubled(scan).await?;
     names::links(scan).await?;

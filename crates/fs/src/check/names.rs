@@ -316,7 +316,7 @@ pub(super) fn ways_up(scan: &mut Scan<'_>) {
         let mut at = start;
         let met = loop {
             match table.row(at) {
-                Some(row) if row.has(flag::WALKING) => break Some(row.ino),
+                Some(row) if row.is_dir() && row.has(flag::WALKING) => break Some(row.ino),
                 Some(row) if row.is_dir() && !row.has(flag::WALKED | flag::NAMELESS) => {
                     table.set(at, flag::WALKING);
                     if row.ino == ROOT {
@@ -332,6 +332,7 @@ pub(super) fn ways_up(scan: &mut Scan<'_>) {
         };
         let mut at = Some(start);
         while let Some(row) = at.and_then(|at| table.row(at))
+            && row.is_dir()
             && row.has(flag::WALKING)
         {
             let here = at.take().unwrap_or(start);

@@ -30,6 +30,10 @@ pub(super) mod flag {
     pub(in super::super) const HOLDS: u16 = 1 << 10;
     /// A directory with several names, or with one that is not where it says.
     pub(in super::super) const TROUBLED: u16 = 1 << 11;
+    /// A file whose bytes are in one of the local home. Only directories are followed.
+    pub(in super::super) const LOCAL: u16 = WALKING;
+    /// One that is lent a file of the local home.
+    pub(in super::super) const LENT: u16 = WALKED;
 }
 
 /// One inode.

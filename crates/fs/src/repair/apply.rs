@@ -86,6 +86,8 @@ async fn one(edit: &mut Edit<'_>, fix: &Fix) -> Result<()> {
         Fix::Trim(ino) => inode::trim(edit, *ino).await,
         Fix::Inline(ino) => bytes::inline(edit, *ino).await,
         Fix::OwnBlob(ino) => bytes::own_blob(edit, *ino).await,
+        Fix::LocalSize { ino, size } => inode::change(edit, *ino, |inode| inode.size = *size).await,
+        Fix::Adopt(blob) => lost::adopt(edit, *blob).await,
         Fix::Entry(key, entry) => edit.put(key, entry.encode(key)).await,
         Fix::Map { blob, chunk, data } => bytes::map(edit, *blob, *chunk, data).await,
         Fix::Shape(key) => bytes::shape(edit, key).await,

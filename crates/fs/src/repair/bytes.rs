@@ -56,7 +56,8 @@ pub(super) async fn own_blob(edit: &mut Edit<'_>, ino: Ino) -> Result<()> {
     if inode.blob == ino {
         return Ok(());
     }
-    if inode.form == Form::Mapped {
+    if inode.form != Form::Inline {
+        inode.taken = 0;
         (inode.form, inode.size, inode.inline_len) = (Form::Inline, 0, 0);
         for side in [edit.keys.blocks(ino), edit.keys.changed(ino)] {
             edit.delete(&side).await?;

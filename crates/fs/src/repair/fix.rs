@@ -49,6 +49,10 @@ pub(crate) enum Fix {
     Inline(Ino),
     /// An inode has a blob of its own.
     OwnBlob(Ino),
+    /// A file with a local home's bytes is as long as they are.
+    LocalSize { ino: Ino, size: u64 },
+    /// A file of the local home that nobody has: one with bytes goes to lost+found, another is free.
+    Adopt(u64),
     /// An entry says the type of its inode.
     Entry(Key, Entry),
     /// A map entry names the blocks that are there.
@@ -101,6 +105,10 @@ impl Fix {
             Self::Trim(ino) => format!("inode {ino}: the job that cuts it is there again"),
             Self::Inline(ino) => format!("inode {ino}: says how many inline bytes it has"),
             Self::OwnBlob(ino) => format!("inode {ino}: gets bytes of its own"),
+            Self::LocalSize { ino, size } => format!("inode {ino}: says that it has {size} bytes"),
+            Self::Adopt(blob) => {
+                format!("file {blob} of the local home: what is in it goes to lost+found")
+            }
             Self::Entry(key, _) => format!("{}: says the right type", volume.describe(key)),
             Self::Map { blob, chunk, .. } => {
                 let key = keys.map(*blob, *chunk);

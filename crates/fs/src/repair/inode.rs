@@ -38,7 +38,7 @@ pub(super) fn fit(inode: &mut Inode) {
     } else {
         inode.target = Bytes::new();
     }
-    if inode.form == Form::Mapped {
+    if inode.form != Form::Inline {
         inode.inline_len = 0;
     }
     inode.slot = 0;

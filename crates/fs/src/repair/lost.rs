@@ -3,7 +3,7 @@
 use super::edit::Edit;
 use super::{apply, bytes, inode};
 use crate::error::{Error, Kind, Result};
-use crate::schema::{Entry, Form, Inode, MapEntry};
+use crate::schema::{BackingRecord, Entry, Form, Inode, MapEntry};
 use crate::types::{FileType, Ino, ROOT, mode};
 use crate::volume::FIRST_INODE;
 use kv::Query;
@@ -120,6 +120,31 @@ pub(super) async fn rescue(edit: &mut Edit<'_>, blob: u64) -> Result<()> {
     }
 }
 
+/// Makes a file of what is in one of the local home that nobody has. Where there is nothing, it is free.
+pub(super) async fn adopt(edit: &mut Edit<'_>, blob: u64) -> Result<()> {
+    let key = edit.keys.backing(blob);
+    if edit.get(&key).await?.is_none() {
+        return Ok(());
+    }
+    let place = home::Place { volume: edit.keys.volume_number(), blob };
+    let opened = edit.volume.world.home.as_ref().map(|home| home.open(place));
+    let stat = match opened {
+        Some(Ok(file)) => file.stat().ok(),
+        Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => None,
+        // Without the home, or where the host fails, nobody can tell: it stays for another time.
+        _ => return Ok(()),
+    };
+    let Some(stat) = stat.filter(|stat| stat.len > 0) else {
+        return edit.put(&key, BackingRecord::default().encode(&key)).await;
+    };
+    let ino = fresh_number(edit, blob).await?;
+    let mut inode = Inode::new(ino, mode::FILE | 0o600, 0, 0, edit.volume.world.now());
+    (inode.form, inode.blob) = (Form::Local, blob);
+    (inode.size, inode.taken) = (stat.len, stat.taken);
+    edit.delete(&key).await?;
+    connect(edit, ino, inode).await
+}
+
 /// Gives a name in lost+found to an inode that has none.
 pub(super) async fn reconnect(edit: &mut Edit<'_>, ino: Ino) -> Result<()> {
     let Some(inode) = edit.inode(ino).await? else { return Ok(()) };
@@ -227,10 +252,12 @@ async fn fresh_number(edit: &mut Edit<'_>, without: Ino) -> Result<Ino> {
     let mut ino = edit.number(&next).await?.unwrap_or(FIRST_INODE).max(FIRST_INODE);
     loop {
         let (inode, inline) = (edit.keys.inode(ino), edit.keys.inline(ino));
+        let backing = edit.keys.backing(ino);
         let map = Query::new(edit.keys.map_from(ino, 0)).limit(1);
         let free = ino != without
             && edit.get(&inode).await?.is_none()
             && edit.get(&inline).await?.is_none()
+            && edit.get(&backing).await?.is_none()
             && edit.range(&map).await?.is_empty();
         if free {
             break;

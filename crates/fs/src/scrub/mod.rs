@@ -5,6 +5,7 @@
 //! which it is whole whatever is written meanwhile. How far it came is written down, so that whoever
 //! comes later goes on there. With parity, what is damaged is rebuilt.
 
+mod local;
 mod paths;
 mod piece;
 mod record;
@@ -13,6 +14,7 @@ use crate::error::{Error, Kind, Result};
 use crate::progress::{Progress, go_on};
 use crate::schema::{Keys, ScrubFinding, ScrubRecord, ScrubState};
 use crate::session::{OpKind, Session};
+use crate::types::Ino;
 use crate::volume::Volume;
 use kv::{Key, Read};
 use std::time::Duration;
@@ -66,6 +68,7 @@ impl Session {
             pieces: 0,
             window: u64::MAX,
             failures: 0,
+            local: Vec::new(),
             record,
             rate: options.rate_bytes.filter(|rate| *rate > 0),
         };
@@ -152,6 +155,8 @@ struct Scrub<'a> {
     window: u64,
     /// Pieces in a row that cannot be read.
     failures: u32,
+    /// Inodes of the last page whose bytes are in files of the local home.
+    local: Vec<Ino>,
 }
 
 impl Scrub<'_> {
@@ -163,6 +168,7 @@ impl Scrub<'_> {
         while let Some(at) = next {
             go_on(progress)?;
             next = self.piece(&at).await?;
+            self.local_files(progress).await?;
             self.record.next = next.as_ref().map(|next| next.to_vec()).unwrap_or_default();
             progress.advance(self.record.bytes, None);
             self.pieces += 1;

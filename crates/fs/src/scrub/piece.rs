@@ -4,7 +4,7 @@ use super::{Scrub, record};
 use crate::blob::parity::Parity;
 use crate::blob::{block, repair};
 use crate::error::{Error, Kind, Result};
-use crate::schema::{BlockPlace, Data, Family, MapEntry, PARITY_BLOCK, Parsed};
+use crate::schema::{BlockPlace, Data, Family, Form, Inode, MapEntry, PARITY_BLOCK, Parsed};
 use crate::session::OpKind;
 use bytes::Bytes;
 use kv::{Key, KeyRange, Query, Read, Txn};
@@ -85,6 +85,12 @@ impl Scrub<'_> {
             self.count(key, value);
             let Some(parsed) = self.keys.parse(key) else { continue };
             self.record.blocks += u64::from(matches!(parsed, Parsed::Inline { .. }));
+            if let Parsed::Inode { ino } = parsed
+                && let Some(inode) = Inode::decode(key, ino, value)
+                && inode.form == Form::Local
+            {
+                self.local.push(ino);
+            }
             if let Some((kind, what)) = record::damage(&parsed, key, value, block_bytes) {
                 let what = format!("{}: {what}", self.session.0.volume.describe(key));
                 self.found(kind, record::owner(&parsed), what);
