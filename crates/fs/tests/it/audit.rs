@@ -194,7 +194,7 @@ fn data(seen: &Seen, block_bytes: u64, quiet: bool) {
         assert_eq!(owners.insert(inode.blob, ino), None, "two inodes have blob {}", inode.blob);
         let inline = inode.form == Form::Inline && inode.inline_len > 0;
         assert_eq!(inline, seen.inline.contains(&inode.blob), "inline data of {ino}");
-        all += u64::from(inode.inline_len.div_ceil(4096)) * 4096;
+        all += u64::from(inode.inline_len.div_ceil(4096)) * 4096 + inode.taken;
         let chunks = seen.maps.range((inode.blob, 0)..=(inode.blob, u64::MAX));
         let taken: u64 = chunks.map(|(_, entry)| allocated(entry) * block_bytes).sum();
         let counted = seen.taken.get(&ino).copied().unwrap_or(0);
