@@ -6,7 +6,9 @@ use super::draw::{Mix, Sizes};
 use super::target::{Target, wall};
 use super::tree::{Answered, Model};
 use super::walk::Walks;
-use crate::types::{Caller, DirHandle, Handle, Ino, ROOT, SetAttr, XATTR_BYTES_MAX};
+use crate::types::{
+    Caller, DirHandle, FILE_BYTES_MAX, Handle, Ino, ROOT, SetAttr, XATTR_BYTES_MAX,
+};
 use crate::{Kind, Session};
 use base::sync::Mutex;
 use base::{Random, Scheduler, SeededRandom, SimClock};
@@ -18,6 +20,9 @@ const ROUNDS_MAX: usize = 1000;
 
 /// What the core adds to the value of an extended attribute, at most.
 const VALUE_SLACK: usize = 1024;
+
+/// The largest file of a home that is in memory.
+const LOCAL_BYTES: u64 = 8 << 20;
 
 /// What to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +47,7 @@ impl Plan {
             block_bytes: record.block_bytes.into(),
             chunk_bytes: record.chunk_bytes.into(),
             xattr_bytes: value.saturating_sub(VALUE_SLACK).min(XATTR_BYTES_MAX),
+            file_bytes: if session.0.lends { LOCAL_BYTES } else { FILE_BYTES_MAX },
         };
         Self { steps, whole_every: 50, sizes, mix }
     }

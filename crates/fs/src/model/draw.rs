@@ -19,6 +19,8 @@ pub struct Sizes {
     pub chunk_bytes: u64,
     /// The longest value of an extended attribute that the engine takes.
     pub xattr_bytes: usize,
+    /// The largest file that there is room for.
+    pub file_bytes: u64,
 }
 
 impl Default for Sizes {
@@ -28,6 +30,7 @@ impl Default for Sizes {
             block_bytes: 64 << 10,
             chunk_bytes: 1 << 20,
             xattr_bytes: XATTR_BYTES_MAX,
+            file_bytes: FILE_BYTES_MAX,
         }
     }
 }
@@ -196,7 +199,7 @@ impl Draw<'_> {
     pub(super) fn size_for(&self, ino: Ino) -> u64 {
         let size = self.model.getattr(ino).map_or(0, |attr| attr.size);
         match self.random.below(20) {
-            0 => FILE_BYTES_MAX - self.random.below(2),
+            0 => self.sizes.file_bytes - self.random.below(2),
             1 => FILE_BYTES_MAX + 1,
             2 => size,
             3 | 4 => size.saturating_sub(1 + self.random.below(5000)),
@@ -209,7 +212,7 @@ impl Draw<'_> {
         let file = self.model.open_file(handle.0);
         let size = file.and_then(|file| self.model.getattr(file.ino)).map_or(0, |attr| attr.size);
         match self.random.below(24) {
-            0 => FILE_BYTES_MAX - self.random.below(20_000),
+            0 => self.sizes.file_bytes - self.random.below(20_000),
             1..=4 => size,
             5 => size.saturating_sub(1 + self.random.below(5000)),
             6 => size.min(1 << 40) + self.random.below(5000),

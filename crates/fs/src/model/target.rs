@@ -25,110 +25,136 @@ pub trait Target: Clone + Send + Sync + 'static {
 
 impl Target for Session {
     async fn apply(&self, action: &Action) -> Result<Answer> {
-        use Action as A;
-        Ok(match action {
-            A::Lookup { caller, parent, name } => {
-                Answer::Attr(self.lookup(caller, *parent, name).await?)
+        let mut answer = act(self, action).await?;
+        match &mut answer {
+            Answer::Attr(attr) | Answer::Created(attr, _) => plain(self, attr),
+            Answer::Entries(entries) => {
+                entries.iter_mut().filter_map(|(_, attr)| attr.as_mut()).for_each(|attr| {
+                    plain(self, attr);
+                });
             }
-            A::GetAttr { ino } => Answer::Attr(self.getattr(*ino).await?),
-            A::SetAttr { caller, ino, set, handle } => {
-                Answer::Attr(self.setattr(caller, *ino, set, *handle).await?)
-            }
-            A::Access { caller, ino, want } => done(self.access(caller, *ino, *want).await?),
-            A::Mknod { caller, parent, name, mode, rdev } => {
-                Answer::Attr(self.mknod(caller, *parent, name, *mode, *rdev).await?)
-            }
-            A::Mkdir { caller, parent, name, mode } => {
-                Answer::Attr(self.mkdir(caller, *parent, name, *mode).await?)
-            }
-            A::Symlink { caller, parent, name, target } => {
-                Answer::Attr(self.symlink(caller, *parent, name, target).await?)
-            }
-            A::Readlink { ino } => Answer::Bytes(self.readlink(*ino).await?),
-            A::Link { caller, ino, parent, name } => {
-                Answer::Attr(self.link(caller, *ino, *parent, name).await?)
-            }
-            A::Unlink { caller, parent, name } => done(self.unlink(caller, *parent, name).await?),
-            A::Rmdir { caller, parent, name } => done(self.rmdir(caller, *parent, name).await?),
-            A::Rename { caller, parent, name, new_parent, new_name, flags } => {
-                done(self.rename(caller, *parent, name, *new_parent, new_name, *flags).await?)
-            }
-            A::Create { caller, parent, name, mode, flags } => {
-                let (attr, handle) = self.create(caller, *parent, name, *mode, *flags).await?;
-                Answer::Created(attr, handle)
-            }
-            A::Tmpfile { caller, parent, mode, flags } => {
-                let (attr, handle) = self.tmpfile(caller, *parent, *mode, *flags).await?;
-                Answer::Created(attr, handle)
-            }
-            A::Open { caller, ino, flags } => {
-                Answer::Opened(self.open(caller, *ino, *flags).await?)
-            }
-            A::Read { handle, offset, len } => {
-                Answer::Bytes(self.read(*handle, *offset, *len).await?)
-            }
-            A::Write { caller, handle, offset, data } => {
-                let written = self.write(caller, *handle, *offset, &data.bytes()).await?;
-                Answer::Count(written as u64)
-            }
-            A::Fallocate { caller, handle, what, offset, len } => {
-                done(self.fallocate(caller, *handle, *what, *offset, *len).await?)
-            }
-            A::Seek { handle, offset, whence } => {
-                Answer::Count(self.seek(*handle, *offset, *whence).await?)
-            }
-            A::CopyRange { caller, from, to, len } => Answer::Count(
-                self.copy_range(caller, from.handle, from.offset, to.handle, to.offset, *len)
-                    .await?,
-            ),
-            A::Flush { handle } => done(self.flush(*handle).await?),
-            A::Fsync { handle } => done(self.fsync(*handle).await?),
-            A::Datasync { handle } => done(self.datasync(*handle).await?),
-            A::Release { handle } => done(self.release(*handle).await?),
-            A::Opendir { caller, ino } => Answer::OpenedDir(self.opendir(caller, *ino).await?),
-            A::Readdir { handle, limit, plus } => {
-                Answer::Entries(list(self, *handle, *limit, *plus).await?)
-            }
-            A::ReaddirPage { handle, cookie, limit } => {
-                Answer::Entries(page(self, *handle, *cookie, *limit, false).await?)
-            }
-            A::Fsyncdir { handle } => done(self.fsyncdir(*handle).await?),
-            A::Releasedir { handle } => done(self.releasedir(*handle).await?),
-            A::GetXattr { caller, ino, name } => {
-                Answer::Bytes(self.getxattr(caller, *ino, name).await?)
-            }
-            A::SetXattr { caller, ino, name, value, how } => {
-                done(self.setxattr(caller, *ino, name, &value.bytes(), *how).await?)
-            }
-            A::ListXattr { caller, ino } => Answer::Names(self.listxattr(caller, *ino).await?),
-            A::RemoveXattr { caller, ino, name } => {
-                done(self.removexattr(caller, *ino, name).await?)
-            }
-            A::StatFs => {
-                let stat = self.statfs().await?;
-                let sound = stat.block_bytes > 0
-                    && stat.blocks_free <= stat.blocks
-                    && stat.files_free <= stat.files
-                    && stat.name_bytes_max == 255;
-                match sound {
-                    true => Answer::Done,
-                    false => return Err(Error::new(Kind::Corrupt, format!("{stat:?}"))),
-                }
-            }
-            A::Maintain => {
-                Target::maintain(self).await?;
-                Answer::Done
-            }
-        })
+            _ => {}
+        }
+        Ok(answer)
     }
 
     async fn maintain(&self) -> Result<bool> {
-        Ok(Session::maintain(self).await?.is_quiet())
+        let settled = self.settle(true).await?;
+        let quiet = Session::maintain(self).await?.is_quiet();
+        Ok(quiet && settled.settled + settled.recycled == 0)
     }
 
     fn keeps_atime(&self) -> bool {
         self.0.options.atime != crate::session::Atime::Off
     }
+}
+
+/// Takes away what depends on where a file's bytes are, and on how a home keeps them.
+fn plain(session: &Session, attr: &mut Attr) {
+    attr.live = false;
+    if session.0.local.is_some() {
+        attr.blocks = 0;
+    }
+}
+
+async fn act(session: &Session, action: &Action) -> Result<Answer> {
+    use Action as A;
+    Ok(match action {
+        A::Lookup { caller, parent, name } => {
+            Answer::Attr(session.lookup(caller, *parent, name).await?)
+        }
+        A::GetAttr { ino } => Answer::Attr(session.getattr(*ino).await?),
+        A::SetAttr { caller, ino, set, handle } => {
+            Answer::Attr(session.setattr(caller, *ino, set, *handle).await?)
+        }
+        A::Access { caller, ino, want } => done(session.access(caller, *ino, *want).await?),
+        A::Mknod { caller, parent, name, mode, rdev } => {
+            Answer::Attr(session.mknod(caller, *parent, name, *mode, *rdev).await?)
+        }
+        A::Mkdir { caller, parent, name, mode } => {
+            Answer::Attr(session.mkdir(caller, *parent, name, *mode).await?)
+        }
+        A::Symlink { caller, parent, name, target } => {
+            Answer::Attr(session.symlink(caller, *parent, name, target).await?)
+        }
+        A::Readlink { ino } => Answer::Bytes(session.readlink(*ino).await?),
+        A::Link { caller, ino, parent, name } => {
+            Answer::Attr(session.link(caller, *ino, *parent, name).await?)
+        }
+        A::Unlink { caller, parent, name } => done(session.unlink(caller, *parent, name).await?),
+        A::Rmdir { caller, parent, name } => done(session.rmdir(caller, *parent, name).await?),
+        A::Rename { caller, parent, name, new_parent, new_name, flags } => {
+            done(session.rename(caller, *parent, name, *new_parent, new_name, *flags).await?)
+        }
+        A::Create { caller, parent, name, mode, flags } => {
+            let (attr, handle) = session.create(caller, *parent, name, *mode, *flags).await?;
+            Answer::Created(attr, handle)
+        }
+        A::Tmpfile { caller, parent, mode, flags } => {
+            let (attr, handle) = session.tmpfile(caller, *parent, *mode, *flags).await?;
+            Answer::Created(attr, handle)
+        }
+        A::Open { caller, ino, flags } => Answer::Opened(session.open(caller, *ino, *flags).await?),
+        A::Read { handle, offset, len } => {
+            Answer::Bytes(session.read(*handle, *offset, *len).await?)
+        }
+        A::Write { caller, handle, offset, data } => {
+            let written = session.write(caller, *handle, *offset, &data.bytes()).await?;
+            Answer::Count(written as u64)
+        }
+        A::Fallocate { caller, handle, what, offset, len } => {
+            done(session.fallocate(caller, *handle, *what, *offset, *len).await?)
+        }
+        A::Seek { handle, offset, whence } => {
+            Answer::Count(session.seek(*handle, *offset, *whence).await?)
+        }
+        A::CopyRange { caller, from, to, len } => Answer::Count(
+            session
+                .copy_range(caller, from.handle, from.offset, to.handle, to.offset, *len)
+                .await?,
+        ),
+        A::Flush { handle } => done(session.flush(*handle).await?),
+        A::Fsync { handle } => done(session.fsync(*handle).await?),
+        A::Datasync { handle } => done(session.datasync(*handle).await?),
+        A::Release { handle } => done(session.release(*handle).await?),
+        A::Opendir { caller, ino } => Answer::OpenedDir(session.opendir(caller, *ino).await?),
+        A::Readdir { handle, limit, plus } => {
+            Answer::Entries(list(session, *handle, *limit, *plus).await?)
+        }
+        A::ReaddirPage { handle, cookie, limit } => {
+            Answer::Entries(page(session, *handle, *cookie, *limit, false).await?)
+        }
+        A::Fsyncdir { handle } => done(session.fsyncdir(*handle).await?),
+        A::Releasedir { handle } => done(session.releasedir(*handle).await?),
+        A::GetXattr { caller, ino, name } => {
+            Answer::Bytes(session.getxattr(caller, *ino, name).await?)
+        }
+        A::SetXattr { caller, ino, name, value, how } => {
+            done(session.setxattr(caller, *ino, name, &value.bytes(), *how).await?)
+        }
+        A::ListXattr { caller, ino } => Answer::Names(session.listxattr(caller, *ino).await?),
+        A::RemoveXattr { caller, ino, name } => {
+            done(session.removexattr(caller, *ino, name).await?)
+        }
+        A::StatFs => {
+            let stat = session.statfs().await?;
+            let sound = stat.block_bytes > 0
+                && stat.blocks_free <= stat.blocks
+                && stat.files_free <= stat.files
+                && stat.name_bytes_max == 255;
+            match sound {
+                true => Answer::Done,
+                false => return Err(Error::new(Kind::Corrupt, format!("{stat:?}"))),
+            }
+        }
+        A::Maintain => {
+            // By chance all is settled, or what has waited long enough.
+            let all = session.0.volume.world.clock.now().subsec_nanos().is_multiple_of(2);
+            session.settle(all).await?;
+            session.maintain().await?;
+            Answer::Done
+        }
+    })
 }
 
 fn done((): ()) -> Answer {

@@ -6,9 +6,11 @@ use crate::seeds::Trial;
 use base::{Random, Scheduler, SeededRandom, SimClock};
 use fs::blob::block::Codec;
 use fs::model::{Mix, compare, race};
-use fs::{Atime, FormatOptions, Session, SessionOptions, Sharing, Volume, World};
+use fs::{Atime, FormatOptions, Registrar, Session, SessionOptions, Sharing, Volume, World};
 use kv::{Retry, Store};
 use std::fmt::Write;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -76,7 +78,17 @@ fn start(
     let retry =
         Retry { attempts_max: 10_000, deadline: Duration::from_secs(100_000), ..Retry::default() };
     let store = Store::new(Arc::new(sim), shared.clone(), Arc::clone(&numbers)).with_retry(retry);
-    let world = World { store, clock: shared, random: numbers, home: None };
+    // What lends files of a home is a session that has the store for itself.
+    let home: Option<Arc<dyn home::Home>> = match sharing == Sharing::Private && random.one_in(2) {
+        false => None,
+        true => {
+            let disk = Arc::new(base::SimDisk::new());
+            let home = home::SimHome::new(disk, shared.clone(), 1);
+            Some(Arc::new(home.with_descriptors().map_err(|error| error.to_string())?))
+        }
+    };
+    let _ = writeln!(trace, "{} a home", if home.is_some() { "with" } else { "without" });
+    let world = World { store, clock: shared, random: numbers, home };
     let format = draw_format(random);
     let options = SessionOptions {
         sharing,
@@ -108,9 +120,23 @@ async fn make(
     let volume = Volume::format(world, "sim", format).await?;
     let mut sessions = Vec::new();
     for _ in 0..count {
-        sessions.push(Session::start(&volume, options.clone()).await?);
+        let session = Session::start(&volume, options.clone()).await?;
+        session.set_registrar(Some(Arc::new(Kernel::default())));
+        sessions.push(session);
     }
     Ok(sessions)
+}
+
+/// Stands in for a kernel that takes every file.
+#[derive(Debug, Default)]
+struct Kernel(AtomicU32);
+
+impl Registrar for Kernel {
+    fn register(&self, _: u64, _: BorrowedFd<'_>) -> Option<u32> {
+        Some(self.0.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn unregister(&self, _: u64, _: u32) {}
 }
 
 fn draw_format(random: &SeededRandom) -> FormatOptions {
