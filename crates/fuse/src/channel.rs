@@ -9,6 +9,11 @@ use crate::wire::encode;
 use crate::wire::numbers::IN_HEADER;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long what comes beside rings may lie. Each inode that the kernel forgets would wake a thread otherwise, often
+/// on the CPU of whoever removes files; so they come many at a time.
+const NAP: Duration = Duration::from_millis(5);
 
 /// What is answered to a request.
 pub(crate) type Answer = Result<Reply, Errno>;
@@ -18,6 +23,8 @@ pub(crate) type Answer = Result<Reply, Errno>;
 pub(crate) enum Channel {
     Device(Arc<Device>),
     Ring(Ring),
+    /// The device of a connection that has rings: forgotten inodes and interrupts, and nobody waits for those.
+    Beside(Arc<Device>),
 }
 
 /// A request, where the kernel has put it.
@@ -72,7 +79,10 @@ impl Channel {
     /// Waits for the next request; `None` when the connection is over. A device puts it into `buffer`.
     pub(crate) fn receive(&self, buffer: impl FnOnce() -> Vec<u8>) -> io::Result<Option<Parcel>> {
         match self {
-            Self::Device(device) => {
+            Self::Device(device) | Self::Beside(device) => {
+                if matches!(self, Self::Beside(_)) {
+                    std::thread::sleep(NAP);
+                }
                 let mut bytes = buffer();
                 let len = device.receive(&mut bytes)?;
                 Ok(len.map(|len| Parcel::Buffer(bytes, len)))
@@ -103,7 +113,7 @@ impl Channel {
                 ring.give_back(entry, !listens)?;
                 Ok(None)
             }
-            (Self::Device(device), parcel) => {
+            (Self::Device(device) | Self::Beside(device), parcel) => {
                 if let Some((mut fixed, payload)) = encoded {
                     device.send(fixed.finish(payload.len()), payload)?;
                 }

@@ -162,7 +162,11 @@ fn serve(
     };
     let server = Arc::new(Server::new(handler, clock, pool, spawn));
     for (number, device) in devices.iter().enumerate() {
-        let seat = Arc::new(Seat::new(Channel::Device(Arc::clone(device))));
+        let device = Arc::clone(device);
+        let seat = Arc::new(Seat::new(match rings.is_empty() {
+            true => Channel::Device(device),
+            false => Channel::Beside(device),
+        }));
         if let Err(error) = server.start(&seat, None) {
             if number == 0 {
                 return Err(unserved(error));

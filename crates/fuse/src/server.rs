@@ -97,7 +97,7 @@ impl Server {
                     uring::stay_on(ring.queue().into());
                     if first.is_some() { ring.open() } else { Ok(()) }
                 }
-                (Channel::Device(_), _) => Ok(()),
+                (Channel::Device(_) | Channel::Beside(_), _) => Ok(()),
             };
             let is_open = opened.is_ok();
             if let Some(tell) = first {
