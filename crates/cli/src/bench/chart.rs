@@ -98,7 +98,8 @@ fn decades(report: &Report) -> f64 {
     far.ceil().clamp(DECADES_MIN, DECADES_MAX)
 }
 
-fn escaped(text: &str) -> String {
+/// Text that XML takes.
+pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -113,6 +113,16 @@ impl Scale {
         self.files.div_ceil(2)
     }
 
+    /// Files of 64 KiB.
+    pub(crate) fn medium_files(&self) -> u64 {
+        self.files.div_ceil(10)
+    }
+
+    /// Files of the archive that is unpacked.
+    pub(crate) fn archive_files(&self) -> u64 {
+        self.files * 3 / 10 + 1
+    }
+
     /// Files that git is given.
     pub(crate) fn git_files(&self) -> u64 {
         self.files.div_ceil(20)
@@ -123,8 +133,11 @@ impl Scale {
     pub(crate) fn bytes_needed(&self) -> u64 {
         const SLACK: u64 = 64 << 20;
         const FILE: u64 = 4096;
+        // A tree of cargo is a few MiB.
+        const BUILD: u64 = 16 << 20;
         let small = self.small_files() * FILE * 5 + self.files * FILE + self.git_files() * FILE * 4;
+        let more = self.medium_files() * FILE * 16 + self.archive_files() * FILE * 2 + BUILD;
         let appended = self.stream_bytes / 2;
-        self.stream_bytes + appended + small * u64::from(self.passes) + SLACK
+        self.stream_bytes + appended + (small + more) * u64::from(self.passes) + SLACK
     }
 }

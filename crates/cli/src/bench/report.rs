@@ -3,10 +3,10 @@
 use super::samples::{Samples, median, ratio};
 use super::target::Target;
 use super::work::Work;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// All that was measured.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
     /// The directories: first the measured one, then those that it is compared with.
     pub targets: Vec<TargetInfo>,
@@ -23,7 +23,7 @@ pub struct Report {
 }
 
 /// One directory.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TargetInfo {
     /// Its name in the table.
     pub label: String,
@@ -34,7 +34,7 @@ pub struct TargetInfo {
 }
 
 /// Sizes and numbers behind the rates.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Settings {
     /// Files of each metadata workload.
     pub files: u64,
@@ -49,7 +49,7 @@ pub struct Settings {
 }
 
 /// One workload.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Row {
     /// Its name.
     pub workload: String,
@@ -62,7 +62,7 @@ pub struct Row {
 }
 
 /// One workload on one target.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Value {
     /// The median of the passes.
     pub median: Option<f64>,
@@ -70,8 +70,15 @@ pub struct Value {
     pub samples: Vec<f64>,
 }
 
+impl Value {
+    /// The median of these passes, and they.
+    pub fn of(samples: Vec<f64>) -> Self {
+        Self { median: median(&samples), samples }
+    }
+}
+
 /// A workload that was not done.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Skipped {
     /// Its name.
     pub workload: String,
@@ -88,14 +95,15 @@ impl From<&Target> for TargetInfo {
 
 impl Row {
     pub(crate) fn new(work: Work, threads: usize, targets: usize, samples: &Samples) -> Self {
-        let values: Vec<Value> = (0..targets)
-            .map(|target| {
-                let samples = samples.of(work, target);
-                Value { median: median(samples), samples: samples.to_vec() }
-            })
-            .collect();
+        let values: Vec<Value> =
+            (0..targets).map(|target| Value::of(samples.of(work, target).to_vec())).collect();
+        Self::of(work.name(threads), work.unit().label(), values)
+    }
+
+    /// A workload that was measured elsewhere, with a value for each target.
+    pub fn of(workload: impl Into<String>, unit: impl Into<String>, values: Vec<Value>) -> Self {
         let own = values.first().and_then(|value| value.median);
         let ratios = values.iter().skip(1).map(|other| ratio(own, other.median)).collect();
-        Self { workload: work.name(threads), unit: work.unit().label().into(), values, ratios }
+        Self { workload: workload.into(), unit: unit.into(), values, ratios }
     }
 }

@@ -143,6 +143,8 @@ fn possible(works: Vec<Work>, threads: usize) -> (Vec<Work>, Vec<Skipped>) {
     let cold = !needed(Need::Cold) || caches::can_drop();
     let git = !needed(Need::Git) || program::exists("git");
     let sqlite = !needed(Need::Sqlite) || program::exists("sqlite3");
+    let tar = !needed(Need::Tar) || program::exists("tar");
+    let cargo = !needed(Need::Cargo) || program::exists("cargo");
     let mut skipped = Vec::new();
     let works = works
         .into_iter()
@@ -151,6 +153,8 @@ fn possible(works: Vec<Work>, threads: usize) -> (Vec<Work>, Vec<Skipped>) {
                 Need::Cold if !cold => "only root may drop the kernel's caches",
                 Need::Git if !git => "git is not installed",
                 Need::Sqlite if !sqlite => "sqlite3 is not installed",
+                Need::Tar if !tar => "tar is not installed",
+                Need::Cargo if !cargo => "cargo is not installed",
                 _ => return true,
             };
             skipped.push(Skipped { workload: work.name(threads), reason: reason.into() });

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Set once by a signal, never cleared.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
     /// The first signal asks for an orderly end; the second one ends the process at once.
-    pub(crate) fn on_signals() -> std::io::Result<Self> {
+    pub fn on_signals() -> std::io::Result<Self> {
         const INTERRUPTED: i32 = 130;
         let stop = Self::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -26,7 +26,8 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    /// Fails if a signal came.
+    pub fn check(&self) -> Result<(), Error> {
         if self.0.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
 }

@@ -41,6 +41,8 @@ pub(crate) enum Need {
     Cold,
     Git,
     Sqlite,
+    Tar,
+    Cargo,
 }
 
 /// How many threads do it, which is also the end of its name.
@@ -86,26 +88,35 @@ works! {
     Rename "rename" Op One Nothing;
     Unlink "unlink" Op One Nothing;
     CreateEmptyMany "create-empty" Op Given Nothing;
+    RenameMany "rename" Op Given Nothing;
     UnlinkMany "unlink" Op Given Nothing;
+    ReaddirCold "readdir-cold" Entry One Cold;
     ReaddirPlain "readdir-plain" Entry One Nothing;
     ReaddirStatCold "readdir-stat-cold" Entry One Cold;
     Symlink "symlink" Op One Nothing;
+    SymlinkMany "symlink" Op Given Nothing;
     Readlink "readlink" Op One Nothing;
     Mkdir "mkdir" Op One Nothing;
+    MkdirMany "mkdir" Op Given Nothing;
     Rmdir "rmdir" Op One Nothing;
     CreateSmall "create-4k" Op One Nothing;
     ReadSmallCold "read-4k-cold" Op One Cold;
     ReadSmallWarm "read-4k-warm" Op One Nothing;
     CreateSmallMany "create-4k" Op Given Nothing;
+    CreateMedium "create-64k" Op One Nothing;
+    ReadMediumCold "read-64k-cold" Op One Cold;
+    ReadMediumWarm "read-64k-warm" Op One Nothing;
     CreateSmallSync "create-4k-fsync" Op One Nothing;
     CreateSmallSyncMany "create-4k-fsync" Op Sixteen Nothing;
     TreeWrite "tree-write" File One Nothing;
     TreeReadWarm "tree-read-warm" File One Nothing;
     TreeRemove "tree-remove" File One Nothing;
+    Untar "untar" File One Tar;
     GitAddCommit "git-add-commit" File One Git;
     GitStatus "git-status" Run One Git;
     SqliteCommit "sqlite-commit" Commit One Sqlite;
     SqliteCommitWal "sqlite-commit-wal" Commit One Sqlite;
+    CargoBuild "cargo-build" Run One Cargo;
 }
 
 impl Work {

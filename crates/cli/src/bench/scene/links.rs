@@ -1,15 +1,27 @@
 //! Symbolic links.
 
-use super::Scene;
+use super::{Scene, crew};
 use crate::bench::error::Error;
 use crate::bench::names::{self, Folder};
 use crate::bench::stage::Stage;
 use crate::bench::work::Work;
 
 pub(super) const SCENE: Scene =
-    Scene { name: "links", works: &[Work::Symlink, Work::Readlink], play };
+    Scene { name: "links", works: &[Work::Symlink, Work::Readlink, Work::SymlinkMany], play };
 
 fn play(stage: &mut Stage<'_>) -> Result<(), Error> {
+    if stage.wants(Work::Symlink) || stage.wants(Work::Readlink) {
+        alone(stage)?;
+    }
+    if stage.wants(Work::SymlinkMany) {
+        crew::make_by_crew(stage, Work::SymlinkMany, |step, folder, name| {
+            step.ok(rustix::fs::symlinkat(c"../some/where/else", folder.fd(), name))
+        })?;
+    }
+    Ok(())
+}
+
+fn alone(stage: &mut Stage<'_>) -> Result<(), Error> {
     let folder = Folder::make(stage.dir.join("links"))?;
     let links = names::list("link", stage.scale.files);
     let targets = names::list("../some/where/else", stage.scale.files);

@@ -1,6 +1,8 @@
 //! The scenes: workloads that share what they work on, played together on one target after the other.
 
 mod append;
+mod archive;
+mod cargo;
 mod crew;
 mod dirs;
 mod git;
@@ -34,8 +36,11 @@ pub(crate) const ALL: &[Scene] = &[
     dirs::SCENE,
     small::SCENE,
     small::MANY,
+    small::MEDIUM,
     small::SYNCED,
     tree::SCENE,
+    archive::SCENE,
     git::SCENE,
     sqlite::SCENE,
+    cargo::SCENE,
 ];

@@ -19,6 +19,7 @@ pub(super) const SCENE: Scene = Scene {
         Work::OpenClose,
         Work::Rename,
         Work::Unlink,
+        Work::ReaddirCold,
         Work::ReaddirPlain,
         Work::ReaddirStatCold,
     ],
@@ -101,6 +102,11 @@ fn stats(stage: &mut Stage<'_>, folder: &Folder, files: &[CString]) -> Result<()
 
 fn listings(stage: &mut Stage<'_>, folder: &Folder, files: &[CString]) -> Result<(), Error> {
     let count = files.len() as u64;
+    if stage.wants(Work::ReaddirCold) {
+        let listed = |_: &Step<'_>| folder.expect(count).map(|()| count);
+        stage.chill(|| stage.untimed("listing the files", |step| listed(step).map(drop)))?;
+        stage.timed(Work::ReaddirCold, listed)?;
+    }
     if stage.wants(Work::ReaddirPlain) {
         stage
             .timed(Work::ReaddirPlain, |step| Ok(step.repeat(|_| folder.expect(count))? * count))?;

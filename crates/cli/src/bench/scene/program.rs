@@ -13,6 +13,16 @@ pub(crate) fn exists(name: &str) -> bool {
 
 /// Runs it with this input; gives what it printed.
 pub(super) fn run(step: &Step<'_>, command: &mut Command, input: &str) -> Result<String, Error> {
+    let output = run_bytes(step, command, input.as_bytes())?;
+    Ok(String::from_utf8_lossy(&output).into_owned())
+}
+
+/// The same with bytes. What it prints must fit into a pipe as long as it reads its input.
+pub(super) fn run_bytes(
+    step: &Step<'_>,
+    command: &mut Command,
+    input: &[u8],
+) -> Result<Vec<u8>, Error> {
     let words = |command: &Command| {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
@@ -24,7 +34,7 @@ pub(super) fn run(step: &Step<'_>, command: &mut Command, input: &str) -> Result
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().map_err(|error| failed(command, &error))?;
     // A program that ends early closes its input; why it did is in its status.
-    let fed = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
+    let fed = child.stdin.take().map(|mut stdin| stdin.write_all(input));
     let output = child.wait_with_output().map_err(|error| failed(command, &error))?;
     // Ctrl-C reaches the program too: then its failure is not the news.
     step.check()?;
@@ -34,5 +44,5 @@ pub(super) fn run(step: &Step<'_>, command: &mut Command, input: &str) -> Result
             if said.trim().is_empty() { output.status.to_string() } else { said.trim().to_owned() };
         return Err(failed(command, &said));
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(output.stdout)
 }

@@ -63,7 +63,7 @@ fn bytes_of(index: u64) -> usize {
 }
 
 /// Reads every file below `dir`, compares it, and says how many there are.
-fn walk(step: &Step<'_>, dir: &Path) -> Result<u64, Error> {
+pub(super) fn walk(step: &Step<'_>, dir: &Path) -> Result<u64, Error> {
     let mut files = 0;
     for entry in step.ok(std::fs::read_dir(dir))? {
         let entry = step.ok(entry)?;

@@ -84,3 +84,40 @@ fn nothing_to_compare_with_is_still_a_picture() {
     texts(&crate::bench::chart(&report(&["sea"], &[&[]])));
     texts(&crate::bench::chart(&report(&[], &[])));
 }
+
+#[test]
+fn a_plot_is_well_formed_and_has_all_lines() {
+    let line = |name: &str, heights: &[Option<f64>]| crate::bench::Line {
+        name: name.into(),
+        heights: heights.to_vec(),
+    };
+    let mut plot = crate::bench::Plot {
+        title: "growth & <more>".into(),
+        across: "files".into(),
+        sizes: vec![1e4, 1e5, 1e6, 1e7],
+        lines: vec![
+            line("create", &[Some(1.0), Some(1.1), None, Some(1.4)]),
+            line("lookup", &[Some(f64::NAN), Some(0.0), Some(2.0), Some(1.0)]),
+        ],
+        bar: Some(1.3),
+    };
+    let svg = crate::bench::plot(&plot);
+    let texts = texts(&svg);
+    for shown in ["growth &amp; &lt;more&gt;", "10k", "100k", "1M", "10M", "create", "lookup", "0"]
+    {
+        assert!(texts.iter().any(|text| text == shown), "{shown} is missing in {texts:?}");
+    }
+    let points = |svg: &str| -> Vec<usize> {
+        let lines = svg.split("points=\"").skip(1);
+        lines.map(|rest| rest.split('"').next().unwrap_or("").matches(',').count()).collect()
+    };
+    assert_eq!(points(&svg), [3, 3], "a point for each height that there is");
+    assert!(svg.contains("prefers-color-scheme:dark") && !svg.contains("NaN"));
+    (plot.sizes, plot.lines, plot.bar) = (Vec::new(), Vec::new(), None);
+    texts_of_nothing(&crate::bench::plot(&plot));
+}
+
+fn texts_of_nothing(svg: &str) {
+    assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    texts(svg);
+}
