@@ -3,39 +3,20 @@
 //!
 //! `cargo run --release -p fuse --example mem -- MOUNTPOINT [--threads N] [--mib N]`
 
+#[path = "../shared/serve.rs"]
+mod serve;
 mod server;
 mod tree;
 
-use fuser::{Config, MountOption, Session, SessionACL};
 use server::Mem;
 use std::error::Error;
 use std::ffi::OsString;
-use std::io;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse(std::env::args_os().skip(1))?;
-    let mut config = Config::default();
-    config.mount_options = vec![
-        MountOption::FSName("mem".into()),
-        MountOption::DefaultPermissions,
-        MountOption::NoAtime,
-        MountOption::NoSuid,
-        MountOption::NoDev,
-    ];
-    config.acl = SessionACL::Owner;
-    config.n_threads = Some(args.threads);
-    config.clone_fd = args.threads > 1;
-    let session = Session::new(Mem::new(args.mib << 20), &args.mountpoint, &config)?;
-    let mut watcher = watch(&args.mountpoint)?;
-    println!("an in-memory filesystem is at {}; it keeps nothing", args.mountpoint.display());
-    println!("stop it with: umount {}, or with Ctrl-C", args.mountpoint.display());
-    let ended = session.run();
-    watcher.kill()?;
-    watcher.wait()?;
-    Ok(ended?)
+    println!("what is written here is kept in memory, and nowhere else");
+    serve::serve(Mem::new(args.mib << 20), "mem", &args.mountpoint, args.threads)
 }
 
 /// What the command line says.
@@ -70,17 +51,4 @@ impl Args {
             .map_err(|error| format!("{}: {error}", args.mountpoint.display()))?;
         Ok(args)
     }
-}
-
-/// A process that unmounts when this one is gone, whatever killed it: it waits for the end of its input.
-/// In a process group of its own, Ctrl-C does not reach it.
-fn watch(mountpoint: &Path) -> io::Result<Child> {
-    let script =
-        "cat >/dev/null; umount \"$1\" 2>/dev/null || exec fusermount3 -u -z \"$1\" 2>/dev/null";
-    Command::new("sh")
-        .args(["-c", script, "sh"])
-        .arg(mountpoint)
-        .stdin(Stdio::piped())
-        .process_group(0)
-        .spawn()
 }
