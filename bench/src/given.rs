@@ -10,17 +10,40 @@ pub(crate) struct Given<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Given<'a> {
     pub(crate) fn new(arguments: &'a [String]) -> Result<Self> {
+        Self::with_flags(arguments, &[])
+    }
+
+    /// The same, where these have no value.
+    pub(crate) fn with_flags(arguments: &'a [String], flags: &[&str]) -> Result<Self> {
         let mut given = Vec::new();
-        for pair in arguments.chunks(2) {
-            match pair {
-                [name, value] => given.push((name.as_str(), value.as_str())),
-                _ => {
-                    let name = pair.concat();
-                    return Err(Error::new(format!("the option {name} has no value")));
-                }
+        let mut words = arguments.iter();
+        while let Some(name) = words.next() {
+            if flags.contains(&name.as_str()) {
+                given.push((name.as_str(), ""));
+                continue;
             }
+            let value = words.next();
+            let value =
+                value.ok_or_else(|| Error::new(format!("the option {name} has no value")))?;
+            given.push((name.as_str(), value.as_str()));
         }
         Ok(Self(given))
+    }
+
+    /// Whether an option without a value was given.
+    pub(crate) fn flag(&mut self, name: &str) -> bool {
+        let before = self.0.len();
+        self.0.retain(|(given, _)| *given != name);
+        self.0.len() < before
+    }
+
+    /// All values of an option that may be given several times.
+    pub(crate) fn all<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<Vec<T>> {
+        let mut values = Vec::new();
+        while let Some(value) = self.take(name)? {
+            values.push(value);
+        }
+        Ok(values)
     }
 
     /// The value of an option, when it was given.

@@ -1,11 +1,16 @@
 //! The command line: which measurement to run.
 
 mod core_bench;
+mod cpu;
 mod error;
+mod fs_bench;
 mod given;
+mod grow_bench;
 mod kv_bench;
 mod process;
+mod programs;
 mod scratch;
+mod server;
 mod table;
 
 use std::process::ExitCode;
@@ -18,6 +23,8 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 const USAGE: &str = "\
 usage: bench kv [options]
        bench core [options]
+       bench fs [options]
+       bench grow [options]
 
 kv
 
@@ -50,12 +57,43 @@ keys beside them, in one interleaved run, and prints the ratio.
   --threads N       threads that do the work (1)
   --codec C         how the volume compresses: none, lz4 or zstd (lz4)
   --dir PATH        as above
+
+fs
+
+Measures a mounted volume beside the native filesystem, a server that answers from memory and one that
+passes data through to a directory, in one interleaved run on one CPU and in one left to the scheduler,
+and prints which bars were reached. Mounts and unmounts all of it. As root.
+
+  --passes P        of which the median counts (3, quick: 1)
+  --files N         files of each metadata workload (10000, quick: 2000)
+  --quick           short passes
+  --only A,B        workloads by the names in the table (all)
+  --runs R          pinned or free (both)
+  --also NAME=DIR   one more directory to measure in, such as another filesystem's mount; several times
+  --svg-dir DIR     draw the ratios into pinned.svg and free.svg there
+  --dir PATH        where all is made, on the filesystem to compare with (beside the program)
+
+grow
+
+Mounts a volume, fills it with empty files and measures on one CPU what an operation costs at 10,000
+files and at ten times as many, again and again: first in directories of 1,000, then in one directory.
+Then random pages of a sparse file of 1 TiB and of a dense one. As root.
+
+  --to N            files at the last step (10000000)
+  --ops N           operations of each kind that are measured at a step (10000)
+  --threads N       threads that make the files (4)
+  --dense-gib N     size of the dense file (4)
+  --only A,B        of spread, single, large (all)
+  --svg-dir DIR     draw the growth into grow-spread.svg and grow-single.svg there
+  --dir PATH        as above
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.split_first() {
         Some((command, rest)) if command == "core" => core_bench::run(rest),
+        Some((command, rest)) if command == "fs" => fs_bench::run(rest),
+        Some((command, rest)) if command == "grow" => grow_bench::run(rest),
         Some((command, rest)) if command == "kv" => kv_bench::run(rest),
         Some((command, rest)) if command == kv_bench::CHILD => kv_bench::run_child(rest),
         Some((command, _)) if command == "--help" || command == "help" => {

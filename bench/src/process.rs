@@ -24,7 +24,12 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn now() -> Result<Self> {
-        let status = std::fs::read_to_string("/proc/self/status")?;
+        Self::of("self")
+    }
+
+    /// Of a process by its number, or `self`.
+    pub(crate) fn of(process: &str) -> Result<Self> {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
         Ok(Self {
             resident: field(&status, "VmRSS:")? << 10,
             anonymous: field(&status, "RssAnon:")? << 10,
@@ -55,9 +60,9 @@ fn field(text: &str, name: &str) -> Result<u64> {
         .ok_or_else(|| Error::new(format!("the system does not report {name}")))
 }
 
-/// Processor time that all threads of this process used so far.
-fn processor_time() -> Result<Duration> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
+/// Processor time that all threads of a process used so far.
+fn processor_time(process: &str) -> Result<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The name, in parentheses, may hold spaces; user and system time are fields 14 and 15.
     let ticks = stat.rsplit_once(')').and_then(|(_, fields)| {
         let mut fields = fields.split_whitespace().skip(11);
@@ -81,14 +86,19 @@ pub(crate) struct Settled {
 /// Waits until no thread of this process works, so that one engine's background work does not slow
 /// the next one's cell.
 pub(crate) fn settle() -> Result<Settled> {
+    settle_of("self", SETTLE_MAX)
+}
+
+/// The same of another process, by its number.
+pub(crate) fn settle_of(process: &str, longest: Duration) -> Result<Settled> {
     let start = Instant::now();
-    let before = processor_time()?;
+    let before = processor_time(process)?;
     let mut last = before;
     loop {
         std::thread::sleep(QUIET);
-        let now = processor_time()?;
+        let now = processor_time(process)?;
         let quiet = now - last <= TICK;
-        let gave_up = !quiet && start.elapsed() >= SETTLE_MAX;
+        let gave_up = !quiet && start.elapsed() >= longest;
         if quiet || gave_up {
             let busy = now - before;
             return Ok(Settled { busy, gave_up });

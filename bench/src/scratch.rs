@@ -47,6 +47,7 @@ fn remove_left_over(parent: &Path) -> Result<()> {
             continue;
         };
         if !Path::new("/proc").join(id.to_string()).exists() {
+            crate::server::unmount_below(&entry.path())?;
             std::fs::remove_dir_all(entry.path())?;
         }
     }

@@ -120,7 +120,7 @@ impl Scale {
 
     /// Files of the archive that is unpacked.
     pub(crate) fn archive_files(&self) -> u64 {
-        self.files * 3 / 10 + 1
+        (self.files * 3 / 10).max(1)
     }
 
     /// Files that git is given.
