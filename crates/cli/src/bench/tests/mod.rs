@@ -80,6 +80,8 @@ fn the_report_as_json_has_the_documented_shape() {
     assert!(json["rows"][0]["ratios"][0].is_number());
     assert!(json["warnings"][0].as_str().unwrap().contains("same filesystem"));
     assert!(json["skipped"].is_array() && json["seconds"].is_number());
+    let again: Report = serde_json::from_value(json.clone()).unwrap();
+    assert_eq!(serde_json::to_value(again).unwrap(), json, "it can be read back");
 }
 
 #[test]
