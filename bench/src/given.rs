@@ -71,3 +71,20 @@ impl<'a> Given<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_have_no_value_and_options_may_repeat() -> Result<()> {
+        let words = ["--also", "a", "--quick", "--also", "b"].map(str::to_owned);
+        let mut given = Given::with_flags(&words, &["--quick"])?;
+        assert!(given.flag("--quick") && !given.flag("--quick"));
+        let also: Vec<String> = given.all("--also")?;
+        assert_eq!(also, ["a", "b"]);
+        given.finish()?;
+        assert!(Given::new(&words[..1]).is_err(), "an option without its value");
+        Ok(())
+    }
+}

@@ -104,13 +104,13 @@ mod tests {
     }
 
     #[test]
-    fn options_become_words_of_the_programs_own_benchmark() {
-        let options = parse("--quick --only unlink,mmap-read-4k --also jfs=/mnt/jfs").ok();
-        let options = options.expect("they are right");
+    fn options_become_words_of_the_programs_own_benchmark() -> Result<()> {
+        let options = parse("--quick --only unlink,mmap-read-4k --also jfs=/mnt/jfs")?;
         assert_eq!(options.words().join(" "), "--passes 1 --quick --only unlink");
         assert!(options.wants("mmap-read-4k") && !options.only_mapped());
         assert_eq!(options.also, [("jfs".to_owned(), PathBuf::from("/mnt/jfs"))]);
         assert_eq!(options.runs, [true, false]);
+        Ok(())
     }
 
     #[test]
