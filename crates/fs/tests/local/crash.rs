@@ -496,7 +496,7 @@ fn what_returned_is_there_after_the_disk_failed() {
         for (number, kind) in kinds.into_iter().enumerate() {
             let counts = matches!(kind, FaultKind::ReadError | FaultKind::ReadErrors);
             for at in 0..if counts { reads } else { operations } {
-                if !all && (at + seed + 5 * number as u64) % 32 != 0 {
+                if !all && !(at + seed + 5 * number as u64).is_multiple_of(32) {
                     continue;
                 }
                 let disk = SimDisk::new();

@@ -167,8 +167,8 @@ fn a_missing_file_is_named_and_no_other_is_touched() {
         let (small, large, other) = furnished(&bench).await;
         bench.restart().await;
         let blob = bench.record(large).await.blob;
-        let name = bench.disk.list().unwrap().into_iter();
-        let name = name.filter(|name| name.ends_with(&format!("-{blob}"))).next().unwrap();
+        let mut name = bench.disk.list().unwrap().into_iter();
+        let name = name.find(|name| name.ends_with(&format!("-{blob}"))).unwrap();
         let bytes = bench.disk.peek(&name).unwrap();
         bench.disk.lose(&name);
         assert_eq!(kinds(&bench).await, ["local-missing"]);
@@ -204,8 +204,8 @@ fn a_file_of_another_size_is_found_and_what_is_there_counts() {
         let (small, large, other) = furnished(&bench).await;
         bench.restart().await;
         let blob = bench.record(large).await.blob;
-        let name = bench.disk.list().unwrap().into_iter();
-        let name = name.filter(|name| name.ends_with(&format!("-{blob}"))).next().unwrap();
+        let mut name = bench.disk.list().unwrap().into_iter();
+        let name = name.find(|name| name.ends_with(&format!("-{blob}"))).unwrap();
         let bytes = bench.disk.peek(&name).unwrap();
         bench.disk.poke(&name, bytes[..12_345].to_vec());
         assert_eq!(kinds(&bench).await, ["local-size"]);
