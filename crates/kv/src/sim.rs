@@ -291,11 +291,13 @@ impl Engine for Sim {
     }
 
     fn newest(&self) -> Option<Version> {
-        // Half of the time, so that both ways are gone. A bound on the life of transactions is kept by
-        // their snapshots.
-        let lets = self.0.capabilities.txn_lifetime_max.is_none()
-            && (self.is_calm() || self.0.random.one_in(2));
-        self.0.inner.newest().filter(|_| lets)
+        // A bound on the life of transactions is kept by their snapshots.
+        if self.0.capabilities.txn_lifetime_max.is_some() {
+            return None;
+        }
+        let newest = self.0.inner.newest()?;
+        // Half of the time, so that both ways are gone.
+        (self.is_calm() || self.0.random.one_in(2)).then_some(newest)
     }
 
     fn look(&self, at: Version, key: &[u8]) -> Result<Option<Bytes>> {
