@@ -31,13 +31,6 @@ pub(crate) fn decode<T: Reply>(key: &[u8], record: &[u8]) -> Option<T> {
     Some(value)
 }
 
-/// A reply without key and seal.
-pub(crate) fn encode_bare<T: Reply>(value: &T) -> Vec<u8> {
-    let mut out = Writer::default();
-    value.write(&mut out);
-    out.into_bytes()
-}
-
 pub(crate) fn decode_bare<T: Reply>(bare: &[u8]) -> Option<T> {
     let mut from = Reader(bare);
     let value = T::read(&mut from)?;
@@ -45,7 +38,18 @@ pub(crate) fn decode_bare<T: Reply>(bare: &[u8]) -> Option<T> {
     Some(value)
 }
 
+/// Room for the attributes of a file, which is what most replies are.
+const REPLY_BYTES: usize = 128;
+
 /// A reply with the number of its request.
+pub(crate) fn encode_for<T: Reply>(key: &[u8], number: u64, value: &T) -> Vec<u8> {
+    let mut out = Writer::with_capacity(REPLY_BYTES);
+    out.byte(VERSION_ASKED).number(number);
+    value.write(&mut out);
+    out.seal(key)
+}
+
+/// The same of a reply that is encoded already.
 pub(crate) fn encode_asked(key: &[u8], number: u64, bare: &[u8]) -> Vec<u8> {
     let mut out = Writer::default();
     out.byte(VERSION_ASKED).number(number).raw(bare);

@@ -40,11 +40,6 @@ impl Writer {
         self.raw(bytes)
     }
 
-    /// The bytes without a seal.
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
-        self.0
-    }
-
     /// The record with its seal. The key is part of what is sealed: a record that stands under
     /// another key is damaged.
     pub(crate) fn seal(mut self, key: &[u8]) -> Vec<u8> {

@@ -86,7 +86,7 @@ impl LoggedOp<'_> {
         value: &T,
     ) -> Result<()> {
         let key = tx.keys.op(self.shared.id, SLOTS + u64::from(asked.slot));
-        tx.put(&key, reply::encode_asked(&key, asked.number, &reply::encode_bare(value)))
+        tx.put(&key, reply::encode_for(&key, asked.number, value))
     }
 }
 
