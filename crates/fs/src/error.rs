@@ -152,6 +152,11 @@ impl Error {
         kv::Error::new(kv::ErrorKind::Conflict, context).into()
     }
 
+    /// Whether the same transaction, run again, may succeed.
+    pub(crate) fn passes(&self) -> bool {
+        matches!(&self.0, Inner::Store(error) if error.kind().is_retryable())
+    }
+
     /// An error with the words that people will read.
     pub fn new(kind: Kind, context: impl Into<Cow<'static, str>>) -> Self {
         Self(Inner::Own(kind, context.into()))

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result, corrupt, not_found};
 use crate::schema::{BackingRecord, Counter, Entry, Form, Inode, Job, Keys, MapEntry, Part, Side};
-use crate::session::{Doomed, Shared};
+use crate::session::{Doomed, Effects, Shared};
 use crate::types::{Attr, Ino, Time};
 use bytes::Bytes;
 use kv::{Key, KeyRange, Page, Query, Read, Txn, Watch};
@@ -30,14 +30,23 @@ pub(crate) struct Tx {
     pub(crate) doomed: Vec<Doomed>,
     /// Inodes whose files of the local home are given back when this transaction has been committed.
     pub(crate) retired: Vec<(Ino, u64)>,
+    /// What it does to directories that the session may know.
+    effects: Effects,
 }
 
-/// What is to be done when a transaction has been committed.
+/// What is left of a transaction that is about to be committed.
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
-    /// May be opened again when this is dropped.
+    /// Inodes that must not be opened until it was.
     pub(crate) doomed: Vec<Doomed>,
+    /// Inodes whose files of the local home are given back then.
     pub(crate) retired: Vec<(Ino, u64)>,
+    /// The epoch that it read.
+    pub(crate) epoch: u64,
+    /// What it does to directories.
+    pub(crate) effects: Effects,
+    /// When, in nanoseconds.
+    pub(crate) now: u64,
 }
 
 /// What is kept beside an inode's record.
@@ -75,6 +84,7 @@ impl Tx {
             space: Vec::new(),
             doomed: Vec::new(),
             retired: Vec::new(),
+            effects: Effects::default(),
         }
     }
 
@@ -83,6 +93,15 @@ impl Tx {
     pub(crate) async fn fenced(session: &Arc<Shared>, txn: Txn) -> Result<Self> {
         let mut tx = Self::view(session, txn);
         let (own, epoch) = (&session.session_key, &session.epoch_key);
+        tx.now = session.volume.world.now();
+        if session.private
+            && let Some(known) = session.known.epoch(tx.txn.version())
+        {
+            tx.txn.read_conflict_at(own)?;
+            tx.txn.read_conflict_at(epoch)?;
+            tx.epoch = known;
+            return Ok(tx);
+        }
         let found = tx.get_many(&[own, epoch], Read::Serializable).await?;
         let [Some(_), Some(epoch)] = &found[..] else {
             if let [None, _] = &found[..] {
@@ -91,7 +110,6 @@ impl Tx {
             return Err(tx.damaged(&session.epoch_key, "is missing"));
         };
         tx.epoch = number(epoch);
-        tx.now = session.volume.world.now();
         Ok(tx)
     }
 
@@ -109,7 +127,9 @@ impl Tx {
                 self.txn.add(&self.keys.blocks(ino), by as u64)?;
             }
         }
-        Ok((self.txn, Ended { doomed: self.doomed, retired: self.retired }))
+        let now = nanos_of(self.now);
+        let Self { txn, doomed, retired, epoch, effects, .. } = self;
+        Ok((txn, Ended { doomed, retired, epoch, effects, now }))
     }
 
     /// The same transaction after nothing of what it wrote is wanted: only for replies read back
@@ -184,7 +204,7 @@ impl Tx {
     /// Makes a later change of a part of an inode a conflict.
     pub(crate) fn depend_on_part(&mut self, ino: Ino, part: Part) -> Result<()> {
         let key = self.keys.part(ino, part);
-        self.depend_on(&KeyRange::point(&key))
+        Ok(self.txn.read_conflict_at(&key)?)
     }
 
     /// Makes a later change of anything in a range a conflict.
@@ -195,7 +215,7 @@ impl Tx {
     /// Makes any later change of an inode's record a conflict, after a part of it was read.
     pub(crate) fn depend_on_inode(&mut self, ino: Ino) -> Result<()> {
         let key = self.keys.inode(ino);
-        self.depend_on(&KeyRange::point(&key))
+        Ok(self.txn.read_conflict_at(&key)?)
     }
 
     /// When the contents of a mapped file last changed without its record.
@@ -210,19 +230,31 @@ impl Tx {
     }
 
     pub(crate) async fn find_inode(&mut self, ino: Ino, read: Read) -> Result<Option<Inode>> {
+        // What is known may be told where no conflict is to come of it.
+        let known = self.session.private && read == Read::Snapshot && !self.effects.may_have(ino);
+        if known && let Some(inode) = self.session.known.dir(self.txn.version(), ino) {
+            return Ok(Some(inode));
+        }
         let key = self.keys.inode(ino);
         let Some(record) = self.get(&key, read).await? else {
             return Ok(None);
         };
-        match Inode::decode(&key, ino, &record) {
-            Some(inode) => Ok(Some(inode)),
-            None => Err(self.damaged(&key, "is damaged")),
+        let Some(inode) = Inode::decode(&key, ino, &record) else {
+            return Err(self.damaged(&key, "is damaged"));
+        };
+        if known && inode.is_dir() {
+            self.session.known.learn_dir(self.txn.version(), ino, &inode);
         }
+        Ok(Some(inode))
     }
 
     pub(crate) async fn sides(&mut self, ino: Ino, inode: &Inode) -> Result<Sides> {
         if !inode.has_sides() {
             return Ok(Sides::default());
+        }
+        let known = self.session.private && inode.is_dir() && !self.effects.may_have(ino);
+        if known && let Some(sides) = self.session.known.sides(self.txn.version(), ino) {
+            return Ok(sides);
         }
         let other = if inode.is_dir() { self.keys.subdirs(ino) } else { self.keys.blocks(ino) };
         let changed = self.keys.changed(ino);
@@ -232,7 +264,11 @@ impl Tx {
         let changed = values.next().unwrap_or(0);
         let other = values.next().unwrap_or(0);
         Ok(if inode.is_dir() {
-            Sides { changed, subdirs: other, blocks: 0 }
+            let sides = Sides { changed, subdirs: other, blocks: 0 };
+            if known {
+                self.session.known.learn_sides(self.txn.version(), ino, sides);
+            }
+            sides
         } else {
             // What this transaction changes of it is written with its commit.
             let counted = self.space.iter().find(|(of, _)| *of == ino).map_or(0, |(_, by)| *by);
@@ -301,29 +337,51 @@ impl Tx {
 
     // Writing: everything below passes through `put` and its neighbours.
 
+    /// Whatever is written under an inode changes what is known of it, and what is written of sessions and
+    /// of the volume changes who may write.
+    #[inline]
+    fn note(&mut self, key: &[u8]) {
+        if let Some(ino) = self.keys.inode_of(key) {
+            self.effects.changed(ino);
+        } else if self.keys.is_fence(key) {
+            self.effects.fence();
+        }
+    }
+
     pub(crate) fn put(&mut self, key: &Key, record: impl Into<Bytes>) -> Result<()> {
+        self.note(key);
         Ok(self.txn.put(key, record)?)
     }
 
     pub(crate) fn delete(&mut self, key: &Key) -> Result<()> {
+        self.note(key);
         Ok(self.txn.delete(key)?)
     }
 
     pub(crate) fn delete_range(&mut self, range: &KeyRange) -> Result<()> {
+        match (self.keys.inode_of(&range.start), self.keys.inode_of(&range.end)) {
+            (Some(ino), Some(same)) if ino == same => self.effects.changed(ino),
+            // Of one family that is not theirs.
+            (None, None) if range.start.get(..3) == range.end.get(..3) => self.note(&range.start),
+            _ => self.effects.anything(),
+        }
         Ok(self.txn.delete_range(range)?)
     }
 
     pub(crate) fn add(&mut self, key: &Key, by: i64) -> Result<()> {
+        self.note(key);
         Ok(self.txn.add(key, by as u64)?)
     }
 
     /// Raises a number.
     pub(crate) fn max(&mut self, key: &Key, with: u64) -> Result<()> {
+        self.note(key);
         Ok(self.txn.max(key, with)?)
     }
 
     /// Removes a number if it still is this one.
     pub(crate) fn clear_number(&mut self, key: &Key, expected: u64) -> Result<()> {
+        self.note(key);
         Ok(self.txn.compare_and_clear(key, expected.to_le_bytes().to_vec())?)
     }
 
@@ -392,7 +450,8 @@ impl Tx {
         self.touch(ino)?;
         if subdirs != 0 {
             let key = self.keys.subdirs(ino);
-            self.add(&key, subdirs)?;
+            self.effects.subdirs(ino, subdirs);
+            self.txn.add(&key, subdirs as u64)?;
         }
         Ok(())
     }
@@ -400,7 +459,8 @@ impl Tx {
     /// The contents changed now, and the record did not.
     pub(crate) fn touch(&mut self, ino: Ino) -> Result<()> {
         let key = self.keys.changed(ino);
-        self.max(&key, nanos_of(self.now))
+        self.effects.touched(ino);
+        Ok(self.txn.max(&key, nanos_of(self.now))?)
     }
 
     /// A mapped file takes so many bytes more.

@@ -189,6 +189,21 @@ impl Keys {
         }
     }
 
+    /// The inode that a key belongs to, if it is that of a record or of something under one.
+    #[inline]
+    pub(crate) fn inode_of(&self, key: &[u8]) -> Option<Ino> {
+        let (head, ino) = key.get(..11)?.split_last_chunk::<8>()?;
+        let is = matches!(head, [_, _, family] if *family == Family::Inode.byte());
+        is.then(|| u64::from_be_bytes(*ino))
+    }
+
+    /// Whether a key may be one that every change reads.
+    #[inline]
+    pub(crate) fn is_fence(&self, key: &[u8]) -> bool {
+        let family = key.get(2);
+        family == Some(&Family::Session.byte()) || family == Some(&Family::Volume.byte())
+    }
+
     /// The directory and the name in the key of an entry: cheaper than [`parse`](Self::parse).
     pub(crate) fn entry_parts<'a>(&self, key: &'a [u8]) -> Option<(Ino, Cow<'a, [u8]>)> {
         let rest = key.strip_prefix(&self.prefix)?.strip_prefix(&[Family::Entry.byte()])?;
