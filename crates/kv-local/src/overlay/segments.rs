@@ -20,10 +20,17 @@ impl Segments {
         if range.is_empty() {
             return;
         }
-        // Room for one that begins before and reaches in: it keeps its head, and perhaps a tail.
-        if let Some((start, end, old)) = self.last_before(&range.start)
-            && end > range.start
+        let before = self.last_before(&range.start).filter(|(_, end, _)| *end > range.start);
+        // Nothing begins inside a point but at its start.
+        if before.is_none()
+            && range.as_point().is_some()
+            && self.tree.get(&range.start).is_none_or(|item| item.value <= range.end)
         {
+            self.tree.insert(range.start.clone(), range.end.clone(), version);
+            return;
+        }
+        // Room for one that begins before and reaches in: it keeps its head, and perhaps a tail.
+        if let Some((start, end, old)) = before {
             self.tree.insert(start, range.start.clone(), old);
             if end > range.end {
                 self.tree.insert(range.end.clone(), end, old);
@@ -43,8 +50,7 @@ impl Segments {
     }
 
     fn last_before(&self, key: &Key) -> Option<(Key, Key, Version)> {
-        let before = KeyRange { start: Key::new(&[]), end: key.clone() };
-        let item = self.tree.cursor(&before, true).next()?;
+        let item = self.tree.last_below(key)?;
         Some((item.key.clone(), item.value.clone(), item.version))
     }
 
@@ -53,20 +59,21 @@ impl Segments {
         if self.is_empty() {
             return None;
         }
-        let up_to = KeyRange { start: Key::new(&[]), end: Key::new(key).successor() };
-        let item = self.tree.cursor(&up_to, true).next()?;
+        let item = self.tree.last_below(&Key::new(key).successor())?;
         (*item.value > *key).then(|| KeyRange { start: item.key.clone(), end: item.value.clone() })
     }
 
     /// Whether a part of `range` was covered after `since`.
     pub(crate) fn any_newer(&self, range: &KeyRange, since: Version) -> bool {
-        if self.is_empty() || range.is_empty() {
+        // Mostly nobody has written anything since.
+        if self.tree.newest() <= since || range.is_empty() {
             return false;
         }
         self.tree.any_newer(range, since)
             || self
-                .last_before(&range.start)
-                .is_some_and(|(_, end, version)| end > range.start && version > since)
+                .tree
+                .last_below(&range.start)
+                .is_some_and(|item| item.value > range.start && item.version > since)
     }
 
     /// The ranges in order.
@@ -92,8 +99,15 @@ mod tests {
             let mut line = [0u64; 100];
             for version in 1..40 {
                 let (a, b) = (random.below(100) as u8, random.below(30) as u8);
-                let end = (a + b).min(99);
-                segments.assign(&KeyRange::new(&[a], &[end]), version);
+                let mut end = (a + b).min(99);
+                if random.one_in(4) && a < 99 {
+                    // A point covers what is between it and the next, which nothing here asks for.
+                    segments.assign(&KeyRange::point(&[a]), version);
+                    segments.assign(&KeyRange::new(&[a, 0], &[a + 1]), version);
+                    end = a + 1;
+                } else {
+                    segments.assign(&KeyRange::new(&[a], &[end]), version);
+                }
                 if a < end {
                     line[a as usize..end as usize].fill(version);
                 }

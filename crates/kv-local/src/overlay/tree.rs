@@ -76,6 +76,16 @@ impl<V: Clone> Tree<V> {
         }
     }
 
+    /// The newest version of any entry that was ever written.
+    pub(crate) fn newest(&self) -> Version {
+        self.root.newest
+    }
+
+    /// The last entry below a key.
+    pub(crate) fn last_below(&self, key: &Key) -> Option<&Item<V>> {
+        last_below(&self.root, key)
+    }
+
     /// Sets a key and returns what it replaced.
     pub(crate) fn insert(&mut self, key: Key, value: V, version: Version) -> Option<Item<V>> {
         let (old, split) = insert_into(&mut self.root, Item { key, version, value });
@@ -201,6 +211,20 @@ fn remove_from<V: Clone>(
                 }
             }
             children.is_empty()
+        }
+    }
+}
+
+fn last_below<'a, V>(node: &'a Node<V>, key: &Key) -> Option<&'a Item<V>> {
+    match &node.body {
+        Body::Leaf(items) => {
+            let at = items.partition_point(|item| item.key < *key);
+            items.get(at.checked_sub(1)?)
+        }
+        Body::Inner { firsts, children } => {
+            let at = firsts.partition_point(|first| *first < *key);
+            // What is below the key in that child may be gone; then it is the last of one before.
+            children[..=at].iter().rev().find_map(|child| last_below(child, key))
         }
     }
 }
@@ -355,6 +379,9 @@ mod tests {
         let newer = newer.into_iter().any(|(_, (_, version))| *version > since);
         assert_eq!(tree.any_newer(&range, since), newer, "seed {seed}");
         let probe = key(random.below(500));
+        let below = model.range(..probe.clone()).next_back().map(|(key, _)| key.clone());
+        let found = tree.last_below(&Key::new(&probe)).map(|item| item.key.to_vec());
+        assert_eq!(found, below, "seed {seed}");
         let found = tree.get(&Key::new(&probe)).map(|item| (item.value, item.version));
         assert_eq!(found, model.get(&probe).copied(), "seed {seed}");
     }
