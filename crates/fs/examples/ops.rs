@@ -142,7 +142,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let engine = kv_local::Local::open(disk, Some(&SystemThreads), &*random, options)?;
     let clock = Arc::new(SystemClock::new());
     let store = kv::Store::new(Arc::new(engine.clone()), clock.clone(), random.clone());
-    let world = World { store, clock, random };
+    let world = World { store, clock, random, home: None };
     let volume = block_on(Volume::format(&world, "ops", &FormatOptions::default()))?;
     let options = SessionOptions { survives: given.survives, ..SessionOptions::default() };
     let session = block_on(Session::start(&volume, options))?;
