@@ -111,6 +111,7 @@ pub(super) async fn files(scan: &mut Scan<'_>) -> Result<()> {
         if row.has(flag::LENT) {
             continue;
         }
+        scan.go_on()?;
         let Some(inode) = scan.inode(row.ino).await? else { continue };
         if let Some(wrong) = wrong(scan, &*home, row.ino, inode).await? {
             let key = scan.keys.inode(row.ino);

@@ -129,6 +129,14 @@ impl<'a> Scan<'a> {
         number
     }
 
+    /// An error when it is to stop.
+    pub(super) fn go_on(&self) -> Result<()> {
+        if let Some(progress) = self.progress {
+            go_on(progress)?;
+        }
+        self.ground.goes_on()
+    }
+
     pub(super) async fn get(&mut self, key: &Key) -> Result<Option<Bytes>> {
         let ground = Arc::clone(&self.ground);
         ground.get(key).await.map_err(|error| self.unreadable(key, error))
