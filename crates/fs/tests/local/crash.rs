@@ -69,6 +69,7 @@ fn home(disk: &SimDisk, clock: &SimClock) -> SimHome {
 async fn begin(volume: &Volume) -> Result<Session> {
     let session = Session::start(volume, options()).await?;
     session.set_registrar(Some(Arc::new(Kernel::default())));
+    session.settle(false).await?;
     Ok(session)
 }
 

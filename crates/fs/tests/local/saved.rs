@@ -47,11 +47,10 @@ fn a_dump_has_what_is_lent_and_what_is_settled() {
         bench.die().await;
         let mut again = Vec::new();
         dump(&bench.session, &mut again, &NoProgress).await.unwrap();
-        assert!(stream == again, "the same volume is the same stream");
         bench.settle().await;
         let mut settled = Vec::new();
         dump(&bench.session, &mut settled, &NoProgress).await.unwrap();
-        for stream in [stream, settled] {
+        for stream in [stream, again, settled] {
             let copy = copy_of(&stream).await;
             for ((name, _, bytes), attr) in files.iter().zip(&attrs) {
                 let found = copy.session.lookup(&root(), ROOT, name.as_bytes()).await.unwrap();

@@ -161,6 +161,8 @@ impl Bench {
 pub(crate) async fn begin(volume: &Volume, options: SessionOptions) -> Session {
     let session = Session::start(volume, options).await.unwrap();
     session.set_registrar(Some(Arc::new(Kernel::default())));
+    // Files are ready when the first is made.
+    session.settle(false).await.unwrap();
     session
 }
 

@@ -122,6 +122,8 @@ async fn make(
     for _ in 0..count {
         let session = Session::start(&volume, options.clone()).await?;
         session.set_registrar(Some(Arc::new(Kernel::default())));
+        // Files are ready when the first is made.
+        session.settle(false).await?;
         sessions.push(session);
     }
     Ok(sessions)
