@@ -23,7 +23,7 @@ pub(crate) type Answer = Result<Reply, Errno>;
 #[allow(clippy::large_enum_variant, reason = "there is one for each thread")]
 pub(crate) enum Channel {
     Device(Arc<Device>),
-    Ring(Ring),
+    Ring(Box<Ring>),
     /// The device of a connection that has rings: forgotten inodes and interrupts, and nobody waits for those.
     Beside(Arc<Device>),
 }

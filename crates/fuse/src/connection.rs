@@ -199,7 +199,7 @@ fn open_rings(server: &Arc<Server>, rings: Vec<Ring>) -> Result<(), MountError> 
         let first = move |opened| {
             let _ = tell.send(opened);
         };
-        let seat = Arc::new(Seat::new(Channel::Ring(ring)));
+        let seat = Arc::new(Seat::new(Channel::Ring(Box::new(ring))));
         server.start(&seat, Some(Box::new(first))).map_err(unserved)?;
     }
     drop(tell);
