@@ -20,7 +20,6 @@ pub(crate) type Answer = Result<Reply, Errno>;
 
 /// One way to the kernel.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one for each thread")]
 pub(crate) enum Channel {
     Device(Arc<Device>),
     Ring(Box<Ring>),
