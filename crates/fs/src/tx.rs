@@ -279,10 +279,10 @@ impl Tx {
     /// What callers are told of an inode.
     pub(crate) async fn attr(&mut self, ino: Ino, inode: &Inode) -> Result<Attr> {
         let sides = self.sides(ino, inode).await?;
-        Ok(self.attr_with(ino, inode, sides))
+        self.attr_with(ino, inode, sides)
     }
 
-    pub(crate) fn attr_with(&self, ino: Ino, inode: &Inode, sides: Sides) -> Attr {
+    pub(crate) fn attr_with(&self, ino: Ino, inode: &Inode, sides: Sides) -> Result<Attr> {
         self.session.attr_of(ino, inode, sides)
     }
 
@@ -558,7 +558,7 @@ pub(crate) fn inline_space(inline_len: u32) -> i64 {
 }
 
 impl Shared {
-    pub(crate) fn attr_of(&self, ino: Ino, inode: &Inode, sides: Sides) -> Attr {
+    pub(crate) fn attr_of(&self, ino: Ino, inode: &Inode, sides: Sides) -> Result<Attr> {
         let mut mtime = inode.mtime;
         let mut ctime = inode.ctime;
         if sides.changed != 0 {
@@ -596,7 +596,7 @@ impl Shared {
             btime: inode.btime,
             live: false,
         };
-        self.show_lent(ino, inode, &mut attr);
-        attr
+        self.show_lent(ino, inode, &mut attr)?;
+        Ok(attr)
     }
 }

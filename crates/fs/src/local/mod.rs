@@ -20,7 +20,7 @@ pub use settle::Settled;
 pub(crate) use settle::give_up;
 
 use crate::access;
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, Result};
 use crate::schema::{Form, Inode};
 use crate::session::Shared;
 use crate::types::{Attr, Ino, Time};
@@ -454,16 +454,15 @@ impl Drop for Local {
 
 impl Shared {
     /// Corrects what a record says of an inode whose bytes are lent.
-    pub(crate) fn show_lent(&self, ino: Ino, inode: &Inode, attr: &mut Attr) {
-        let Some(local) = &self.local else { return };
+    pub(crate) fn show_lent(&self, ino: Ino, inode: &Inode, attr: &mut Attr) -> Result<()> {
+        let Some(local) = &self.local else { return Ok(()) };
         if local.count.load(Ordering::Acquire) == 0 {
-            return;
+            return Ok(());
         }
         let file = local.table.lock().files.get(&ino).cloned();
-        if let Some(file) = file.filter(|file| file.is_lent())
-            && let Err(error) = file.backed.file_error(|| file.show(inode, attr))
-        {
-            tracing::error!(ino, %error, "what the record says is shown instead");
+        match file.filter(|file| file.is_lent()) {
+            Some(file) => file.backed.file_error(|| file.show(inode, attr)),
+            None => Ok(()),
         }
     }
 }

@@ -251,7 +251,8 @@ impl Session {
 
     /// Makes files until there are enough. Returns whether something was made.
     pub(crate) async fn refill(&self, local: &Local) -> Result<bool> {
-        if !local.pool.low.swap(false, Ordering::AcqRel) || !local.pool.is_known_to_kernel() {
+        let wanted = self.0.lends && local.pool.is_known_to_kernel();
+        if !local.pool.low.swap(false, Ordering::AcqRel) || !wanted {
             return Ok(false);
         }
         let mut made = false;

@@ -116,7 +116,7 @@ impl Session {
             if let Some(loan) = making.loan {
                 loan.record(&mut tx)?;
             }
-            let attr = tx.attr_with(ino, &inode, Default::default());
+            let attr = tx.attr_with(ino, &inode, Default::default())?;
             Ok((tx, (attr, true)))
         })
         .await

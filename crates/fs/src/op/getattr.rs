@@ -29,8 +29,9 @@ impl Session {
         }
         shared.check_alive()?;
         let newest = shared.volume.world.store.engine().newest();
-        Ok(newest.and_then(|at| {
+        let known = newest.and_then(|at| {
             shared.known.whole(at, ino, |inode, sides| shared.attr_of(ino, inode, sides))
-        }))
+        });
+        known.transpose()
     }
 }

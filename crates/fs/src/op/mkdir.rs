@@ -21,7 +21,7 @@ impl Session {
         let new = &New { mode, reserved: self.0.reserve().await?, ..New::default() };
         self.change(KIND, |mut tx| async move {
             let (ino, inode) = make(&mut tx, caller, parent, name, new).await?;
-            let attr = tx.attr_with(ino, &inode, Default::default());
+            let attr = tx.attr_with(ino, &inode, Default::default())?;
             Ok((tx, attr))
         })
         .await

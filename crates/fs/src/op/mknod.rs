@@ -38,7 +38,7 @@ impl Session {
             if device {
                 access::check_privileged(caller)?;
             }
-            let attr = tx.attr_with(ino, &inode, Default::default());
+            let attr = tx.attr_with(ino, &inode, Default::default())?;
             Ok((tx, attr))
         })
         .await

@@ -226,7 +226,7 @@ pub(crate) async fn scan(tx: &mut Tx, first: Ino, last: Ino, found: &mut Vec<Att
             match tx.keys.inode_key(key) {
                 Some((ino, None)) => {
                     if let Some((ino, inode, sides)) = at.take() {
-                        found.push(tx.attr_with(ino, &inode, sides));
+                        found.push(tx.attr_with(ino, &inode, sides)?);
                     }
                     let Some(inode) = Inode::decode(key, ino, value) else {
                         return Err(tx.damaged(key, "is damaged"));
@@ -247,7 +247,7 @@ pub(crate) async fn scan(tx: &mut Tx, first: Ino, last: Ino, found: &mut Vec<Att
         next = if page.more { query.behind(&page) } else { None };
     }
     if let Some((ino, inode, sides)) = at {
-        found.push(tx.attr_with(ino, &inode, sides));
+        found.push(tx.attr_with(ino, &inode, sides)?);
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ impl Session {
         };
         self.change(KIND, |mut tx| async move {
             let (ino, inode) = make(&mut tx, caller, parent, name, new).await?;
-            let attr = tx.attr_with(ino, &inode, Default::default());
+            let attr = tx.attr_with(ino, &inode, Default::default())?;
             Ok((tx, attr))
         })
         .await

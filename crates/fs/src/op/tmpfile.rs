@@ -39,7 +39,7 @@ impl Session {
                 if let Some(loan) = loan_ref {
                     loan.record(&mut tx)?;
                 }
-                let attr = tx.attr_with(ino, &inode, Default::default());
+                let attr = tx.attr_with(ino, &inode, Default::default())?;
                 Ok((tx, attr))
             })
             .await?;
