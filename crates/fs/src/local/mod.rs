@@ -220,7 +220,8 @@ impl LocalFile {
         if self.is_touched(stat) {
             let changed = not_before(time(stat.changed), inode.mtime);
             inode.mtime = changed;
-            inode.ctime = inode.ctime.max(time(stat.status_changed)).max(changed);
+            // A caller may have set the other time to any, in the future too.
+            inode.ctime = inode.ctime.max(time(stat.status_changed));
         }
     }
 

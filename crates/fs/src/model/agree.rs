@@ -59,9 +59,15 @@ pub(super) struct Times {
     steps: BTreeMap<Time, Time>,
     /// When an inode was read, from the first to the last time, since its time was set.
     reads: BTreeMap<Ino, (Time, Time)>,
+    /// Opening a file for reading counts as reading it: the kernel does not tell of what it reads by itself.
+    opening_reads: bool,
 }
 
 impl Times {
+    pub(super) fn new(opening_reads: bool) -> Self {
+        Self { opening_reads, ..Self::default() }
+    }
+
     pub(super) fn note(
         &mut self,
         action: &Action,
@@ -78,6 +84,7 @@ impl Times {
             Action::CopyRange { from, .. } => {
                 model.open_file(from.handle.0).ok().map(|file| file.ino)
             }
+            Action::Open { ino, flags, .. } if self.opening_reads && flags.read => Some(*ino),
             Action::Readlink { ino } => Some(*ino),
             Action::Readdir { handle, .. } | Action::ReaddirPage { handle, .. } => {
                 model.dirs.get(&handle.0).copied()

@@ -104,7 +104,7 @@ pub async fn run<T: Target>(
         random,
         model: Model::new(&root),
         ids: Ids::new(),
-        times: Times::default(),
+        times: Times::new(plan.sizes.is_local()),
         walks: Walks::default(),
         gone: Vec::new(),
     };

@@ -23,6 +23,13 @@ pub struct Sizes {
     pub file_bytes: u64,
 }
 
+impl Sizes {
+    /// Whether files are in a home, where the kernel may use them by itself.
+    pub(super) fn is_local(&self) -> bool {
+        self.file_bytes < FILE_BYTES_MAX
+    }
+}
+
 impl Default for Sizes {
     fn default() -> Self {
         Self {
@@ -126,10 +133,12 @@ impl Draw<'_> {
     }
 
     pub(super) fn mode(&self) -> u32 {
-        self.pick(&[
+        let mode = self.pick(&[
             0o644, 0o666, 0o777, 0o600, 0o755, 0, 0o4755, 0o2755, 0o6777, 0o2644, 0o1777, 0o7777,
             0o2775, 0o070, 0o007,
-        ])
+        ]);
+        // Who may write by the kernel alone loses these bits at once, whoever it is.
+        if self.sizes.is_local() { mode & !0o6000 } else { mode }
     }
 
     /// A directory: any, or one that lies deepest.

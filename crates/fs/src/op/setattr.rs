@@ -3,7 +3,7 @@
 use crate::access::{self, WRITE};
 use crate::blob;
 use crate::error::{
-    Error, Result, access_denied, bad_handle, invalid, is_directory, not_permitted,
+    Error, Result, access_denied, bad_handle, invalid, is_directory, not_permitted, too_big,
 };
 use crate::local::{Using, failed, is_away, is_elsewhere};
 use crate::schema::{Inode, Part, hour_of};
@@ -96,6 +96,9 @@ async fn setattr_in(
         return tx.attr(ino, &inode).await;
     }
     check(tx, caller, ino, &inode, set, how.by_handle).await?;
+    if set.size.is_some_and(|size| size > FILE_BYTES_MAX) {
+        return Err(too_big("a file has at most 2^63-1 bytes"));
+    }
     // The time of a file that is not lent is that of the record.
     let elsewhere = (set.size.is_some() && is_elsewhere(&tx.session, ino, &inode))
         || (set.mtime.is_some() && is_away(&tx.session, ino));
