@@ -41,6 +41,8 @@ struct Known {
     made: u8,
     /// The file that a step which failed was about.
     touched: Option<Ino>,
+    /// The last step failed.
+    failed: bool,
 }
 
 struct Life {
@@ -241,7 +243,7 @@ async fn verify(session: &Session, known: &Known, power_lost: bool, story: &str)
             })
     };
     // A step that failed may have been done.
-    let unsure = if known.touched.is_some() { 2 } else { 1 };
+    let unsure = if known.failed { 2 } else { 1 };
     let least = known.since.len().saturating_sub(unsure);
     let rights = if power_lost { &known.since[..] } else { &known.since[least..] };
     assert!(rights.iter().any(fits), "{story}: {found:?} is none of {rights:?}");
@@ -294,6 +296,7 @@ fn live(disk: &SimDisk, seed: u64) -> Lived {
         let mut life = Life { session, clock: at, disk: on, known, open: BTreeMap::new(), random };
         for _ in 0..STEPS {
             if life.step().await.is_err() {
+                life.known.failed = true;
                 return (life.known, false);
             }
         }
