@@ -189,7 +189,7 @@ fn mount_report(mounted: &Mounted) -> MountReport {
         supervised: mounted.supervised,
         read_only: mounted.mount.options().read_only,
         data_path: match mounted.mount.is_by_kernel() {
-            true => "files by the kernel",
+            true => "files served by the kernel",
             false => "served by the daemon",
         }
         .to_owned(),

@@ -1,16 +1,20 @@
 //! What must agree when the load rests: the counters with what can be seen, and after everything was
 //! removed, with nothing.
 
-use crate::real::Place;
+use crate::real::{Place, deadline};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-/// Keys of a volume's own that come to be when it is first used: numbers, counters, a session.
-const OWN_KEYS: u64 = 16;
+/// Keys of a volume's own that come to be when it is first used: numbers, counters, a session, and files of the
+/// local home that wait to be used.
+const OWN_KEYS: u64 = 16 + 4096;
+/// How often counters are looked at that are not right yet.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// A store whose volume is empty takes at most this, whatever it has held: the log, the memory that was
 /// folded last, tables that wait to be merged.
 const EMPTY_STORE_BYTES: u64 = 768 << 20;
@@ -65,14 +69,23 @@ impl Account {
 /// Checks, while things are there, that the counters are exact and that the volume is whole.
 pub(super) fn agree(place: &Place) -> Result<Account, String> {
     collect(place)?;
-    let told = Account::told(place)?;
-    let (bytes, inodes) = Account::seen(place).map_err(|error| format!("cannot walk: {error}"))?;
-    if (told.used_bytes, told.inodes) != (bytes, inodes) {
-        return Err(format!(
-            "the counters have {} bytes in {} inodes, and {bytes} bytes in {inodes} inodes are there",
-            told.used_bytes, told.inodes
-        ));
-    }
+    let end = deadline();
+    // A large file is counted when it is settled, some seconds after it was closed.
+    let told = loop {
+        let told = Account::told(place)?;
+        let (bytes, inodes) =
+            Account::seen(place).map_err(|error| format!("cannot walk: {error}"))?;
+        if (told.used_bytes, told.inodes) == (bytes, inodes) {
+            break told;
+        }
+        if Instant::now() > end {
+            return Err(format!(
+                "the counters have {} bytes in {} inodes, and {bytes} bytes in {inodes} inodes are there",
+                told.used_bytes, told.inodes
+            ));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    };
     check(place)?;
     Ok(told)
 }
