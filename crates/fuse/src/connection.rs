@@ -3,7 +3,7 @@
 use crate::backings::Backings;
 use crate::channel::Channel;
 use crate::device::Device;
-use crate::handler::{Adopted, Handler, Kept, Policy, Waiters};
+use crate::handler::{Adopted, Handler, Kept, Policy, Running, Waiters};
 use crate::mount::{self, MountError, MountErrorKind, MountOptions, Transport};
 use crate::reply::Errno;
 use crate::seat::Seat;
@@ -157,6 +157,7 @@ fn serve(
         waiters: Waiters::default(),
         kept: Kept::default(),
         adopted,
+        running: Running::default(),
         survives: options.survives && resends && policy.private,
         backing: options.backing.clone(),
     };

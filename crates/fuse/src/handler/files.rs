@@ -1,5 +1,6 @@
 //! Requests about open files and their bytes.
 
+use super::running::EXEC;
 use super::{Handler, caller, gone, writer};
 use crate::reply::{Errno, Reply};
 use crate::request::{CopyRange, Header, Write};
@@ -46,11 +47,18 @@ impl Handler {
         flags: u32,
         kill: bool,
     ) -> Result<Reply, Errno> {
+        let runs = flags & EXEC != 0;
         let mut flags = open_flags(flags);
         flags.exclusive = false;
+        if flags.truncate && !flags.write && !flags.append && self.running.has(header.ino) {
+            return Err(Errno::ETXTBSY);
+        }
         let caller = writer(header, kill);
         let opened = self.session.open_noting(&caller, header.ino, flags).await;
         let (handle, due) = opened.map_err(gone)?;
+        if runs {
+            self.running.begin(handle.0, header.ino);
+        }
         let (mut flags, backing) = self.fopen(handle);
         if due {
             // The first read comes here, and changes the access time.
@@ -226,6 +234,7 @@ impl Handler {
         owner: Option<u64>,
         flock: bool,
     ) -> Result<Reply, Errno> {
+        self.running.end(handle);
         let Some(handle) = self.file_to_close(handle) else {
             return Ok(Reply::Done);
         };

@@ -9,10 +9,12 @@ mod files;
 mod kept;
 mod locks;
 mod names;
+mod running;
 
 pub(crate) use adopted::Adopted;
 pub(crate) use kept::Kept;
 pub(crate) use locks::Waiters;
+pub(crate) use running::Running;
 
 use crate::reply::{Errno, Ttl};
 use crate::request::Header;
@@ -57,6 +59,7 @@ pub(crate) struct Handler {
     pub(crate) waiters: Waiters,
     pub(crate) kept: Kept,
     pub(crate) adopted: Adopted,
+    pub(crate) running: Running,
     /// When this process dies another takes the connection over.
     pub(crate) survives: bool,
     /// A directory on the disk that holds the bytes.
