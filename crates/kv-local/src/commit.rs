@@ -41,6 +41,8 @@ pub(crate) struct Request {
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) at: Version,
+    /// It counts only if that is the newest version still, whatever it read.
+    pub(crate) alone: bool,
     pub(crate) commit: Commit,
 }
 
@@ -124,7 +126,7 @@ impl Shared {
         let mut batch = Batch::new(self);
         let version = batch.visible().version + 1;
         let Commit { reads, writes, ops, frees, .. } = task.commit;
-        let checked = batch.check(task.at, &reads).and_then(|()| batch.resolve(ops));
+        let checked = batch.check(task.at, task.alone, &reads).and_then(|()| batch.resolve(ops));
         drop(batch);
         let changes = match checked {
             Ok(changes) => changes,
@@ -284,7 +286,7 @@ impl Shared {
         let mut next = batch.visible().version + 1;
         for task in tasks {
             let outcome = batch
-                .check(task.at, &task.commit.reads)
+                .check(task.at, task.alone, &task.commit.reads)
                 .and_then(|()| batch.resolve(task.commit.ops));
             let changes = match outcome {
                 Ok(changes) => changes,
@@ -339,8 +341,15 @@ impl Shared {
             for change in one.changes {
                 change.apply(&mut visible.active, one.version);
             }
-            for range in &one.marks {
-                visible.active.mark(range, one.version);
+            if !one.marks.is_empty() {
+                if self.snapshots.any() {
+                    for range in &one.marks {
+                        visible.active.mark(range, one.version);
+                    }
+                } else {
+                    // Nobody reads an older version: who did when it began has to begin again.
+                    visible.unmarked = one.version;
+                }
             }
             visible.version = one.version;
         }
@@ -375,6 +384,7 @@ impl Shared {
         pipeline.log = log;
         {
             let mut visible = self.visible.lock_soon();
+            visible.active.settle();
             let overlay = Arc::new(std::mem::take(&mut visible.active));
             visible.frozen =
                 Some(Arc::new(Frozen { overlay, version: visible.version, next_log: number }));
@@ -413,12 +423,19 @@ impl<'a> Batch<'a> {
         Self { shared, visible: None, scratch: None }
     }
 
-    fn visible(&mut self) -> &Visible {
+    fn visible(&mut self) -> &mut Visible {
         let shared = self.shared;
         self.visible.get_or_insert_with(|| shared.visible.lock_soon())
     }
 
-    fn check(&mut self, at: Version, reads: &[KeyRange]) -> Result<()> {
+    fn check(&mut self, at: Version, alone: bool, reads: &[KeyRange]) -> Result<()> {
+        if alone {
+            let first = self.scratch.is_none();
+            return match first && self.visible().version == at {
+                true => Ok(()),
+                false => Err(Error::new(ErrorKind::Conflict, "another commit came between")),
+            };
+        }
         if reads.is_empty() {
             return Ok(());
         }
@@ -427,6 +444,12 @@ impl<'a> Batch<'a> {
             return Err(Error::new(
                 ErrorKind::TooOld,
                 "the transaction is older than what is known of later writes",
+            ));
+        }
+        if at < visible.unmarked {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                "a commit came between that was not noted",
             ));
         }
         let changed = reads.iter().find(|range| visible.any_newer(range, at));
@@ -451,14 +474,16 @@ impl<'a> Batch<'a> {
                 Op::Atomic(key, op) => {
                     // Several on one key come one after the other.
                     let new = match changes.last() {
-                        Some(Change::Set(last, value)) if *last == key => {
+                        Some(Change::Set(last, value) | Change::Count(last, value))
+                            if *last == key =>
+                        {
                             let new = op.apply(value.as_deref());
                             changes.pop();
                             new
                         }
                         _ => self.applied(&key, &op)?,
                     };
-                    Change::Set(key, new)
+                    Change::Count(key, new)
                 }
             };
             changes.push(change);

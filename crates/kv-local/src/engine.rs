@@ -127,7 +127,8 @@ impl Local {
     /// wait. For tests: a real batch is a matter of timing.
     #[doc(hidden)]
     pub fn commit_together(&self, commits: Vec<(Version, Commit)>) -> Vec<Result<Version>> {
-        let tasks = commits.into_iter().map(|(at, commit)| Task { at, commit }).collect();
+        let tasks =
+            commits.into_iter().map(|(at, commit)| Task { at, alone: false, commit }).collect();
         let outcomes = self.0.shared.submit_together(tasks);
         outcomes
             .into_iter()
@@ -210,11 +211,11 @@ impl Engine for Local {
         if shared.work.is_stopping() {
             return Fut::ready(Err(Error::new(ErrorKind::Closed, "the store is closed")));
         }
-        let (view, generation) = {
-            let visible = shared.visible.lock_soon();
-            (visible.view(), visible.generation)
-        };
-        Fut::ready(Ok(Box::new(LocalSnapshot::new(shared, view, generation))))
+        // Known to be open before anybody can commit behind it.
+        let mut visible = shared.visible.lock_soon();
+        let snapshot = LocalSnapshot::new(shared, visible.view(), visible.generation);
+        drop(visible);
+        Fut::ready(Ok(Box::new(snapshot)))
     }
 
     fn commit(&self, snapshot: Box<dyn Snapshot>, commit: Commit) -> Fut<'static, Result<Version>> {
@@ -225,9 +226,10 @@ impl Engine for Local {
             )));
         };
         let at = snapshot.version();
-        // Nobody reads it any more: without it, the writer need not copy what it shows.
-        drop(snapshot);
-        self.commit_at(at, commit)
+        // Nobody reads it any more: without what it shows, the writer need not copy that. It counts as open
+        // until it is checked.
+        snapshot.let_go();
+        self.commit_task(Task { at, alone: false, commit })
     }
 
     fn newest(&self) -> Option<Version> {
@@ -252,9 +254,41 @@ impl Engine for Local {
     }
 
     fn commit_at(&self, at: Version, commit: Commit) -> Fut<'static, Result<Version>> {
-        let durability = commit.durability;
+        self.commit_task(Task { at, alone: true, commit })
+    }
+
+    fn sync(&self) -> Fut<'static, Result<()>> {
+        let local = self.clone();
+        Fut::later(async move {
+            let shared = &local.0.shared;
+            if let Some(error) = shared.stopped() {
+                return Err(error);
+            }
+            let version = shared.visible.lock().version;
+            commit::sync(shared, version).await
+        })
+    }
+
+    fn watch(&self, key: &Key, since: Version) -> Fut<'static, Result<Watch>> {
         let shared = &self.0.shared;
-        let outcome = shared.submit(Task { at, commit });
+        let watch = shared.watches.add(key);
+        let visible = shared.visible.lock();
+        let point = KeyRange::point(key);
+        let unknown = since < visible.floor || since < visible.unmarked;
+        let changed = unknown || visible.any_newer(&point, since);
+        drop(visible);
+        if changed {
+            shared.watches.fire(&point);
+        }
+        Fut::ready(Ok(watch))
+    }
+}
+
+impl Local {
+    fn commit_task(&self, task: Task) -> Fut<'static, Result<Version>> {
+        let durability = task.commit.durability;
+        let shared = &self.0.shared;
+        let outcome = shared.submit(task);
         if !shared.work.is_threaded() && shared.visible.lock().frozen.is_some() {
             work::fold_now(shared);
         }
@@ -275,33 +309,6 @@ impl Engine for Local {
         }
     }
 
-    fn sync(&self) -> Fut<'static, Result<()>> {
-        let local = self.clone();
-        Fut::later(async move {
-            let shared = &local.0.shared;
-            if let Some(error) = shared.stopped() {
-                return Err(error);
-            }
-            let version = shared.visible.lock().version;
-            commit::sync(shared, version).await
-        })
-    }
-
-    fn watch(&self, key: &Key, since: Version) -> Fut<'static, Result<Watch>> {
-        let shared = &self.0.shared;
-        let watch = shared.watches.add(key);
-        let visible = shared.visible.lock();
-        let point = KeyRange::point(key);
-        let changed = since < visible.floor || visible.any_newer(&point, since);
-        drop(visible);
-        if changed {
-            shared.watches.fire(&point);
-        }
-        Fut::ready(Ok(watch))
-    }
-}
-
-impl Local {
     /// Waits for room in memory, or on the disk, and tries again.
     async fn commit_when_room(
         &self,

@@ -137,6 +137,7 @@ pub(crate) fn open(
             frozen: None,
             recent: None,
             floor: end.version,
+            unmarked: end.version,
             levels: Arc::new(levels),
         }),
         catalog: Mutex::new(Catalog { manifest }),

@@ -9,6 +9,7 @@ mod fault;
 mod overlaid;
 mod sim;
 mod system;
+mod window;
 
 use std::fmt::Debug;
 use std::io;
@@ -76,6 +77,27 @@ pub trait File: Send + Sync + Debug {
 
     /// Makes all that was written durable.
     fn sync(&self) -> io::Result<()>;
+
+    /// Bytes of it in memory, from a multiple of 4096 on, where room was taken: writing there needs no call. What
+    /// is written is as good as by [`write_at`](Self::write_at). `None` where it cannot be had.
+    fn window(&self, offset: u64, len: usize) -> Option<Box<dyn Window>> {
+        let _ = (offset, len);
+        None
+    }
+}
+
+/// A part of a file in memory. The file must not be cut there while it lasts.
+pub trait Window: Send + Sync + Debug {
+    /// How many bytes it has.
+    fn len(&self) -> usize;
+
+    /// Whether it has none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Writes at an offset in it. False when they do not fit: nothing was written.
+    fn write(&mut self, at: usize, bytes: &[u8]) -> bool;
 }
 
 /// Holds a directory's lock until it is dropped.

@@ -1,12 +1,14 @@
 //! The real disk.
 
-use super::{Disk, File, Lock, LockGuard};
+use super::window::Mapped;
+use super::{Disk, File, Lock, LockGuard, Window};
 use rustix::fs::{FallocateFlags, FlockOperation};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A directory of the host's filesystem. Files are made with mode 0600.
 #[derive(Debug, Clone)]
@@ -100,13 +102,13 @@ impl Disk for SystemDisk {
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let file = Self::options().create_new(true).open(self.root.join(name))?;
-        Ok(Arc::new(SystemFile(file)))
+        Ok(Arc::new(SystemFile::new(file)))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let mut options = Self::options();
         options.write(!self.read_only);
-        Ok(Arc::new(SystemFile(options.open(self.root.join(name))?)))
+        Ok(Arc::new(SystemFile::new(options.open(self.root.join(name))?)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -157,19 +159,29 @@ struct SystemLock {
 impl LockGuard for SystemLock {}
 
 #[derive(Debug)]
-struct SystemFile(std::fs::File);
+struct SystemFile {
+    file: std::fs::File,
+    /// How far the host has taken room for it.
+    taken: AtomicU64,
+}
+
+impl SystemFile {
+    fn new(file: std::fs::File) -> Self {
+        Self { file, taken: AtomicU64::new(0) }
+    }
+}
 
 impl File for SystemFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.0.read_exact_at(buffer, offset)
+        self.file.read_exact_at(buffer, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
+        self.file.write_all_at(bytes, offset)
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
@@ -177,19 +189,30 @@ impl File for SystemFile {
         if old >= len {
             return Ok(());
         }
-        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), old, len - old) {
-            Ok(()) => Ok(()),
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), old, len - old) {
+            Ok(()) => {
+                self.taken.fetch_max(len, Ordering::AcqRel);
+                Ok(())
+            }
             // A host that cannot reserve still works: running out of room is then met by the write.
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => self.0.set_len(len),
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => self.file.set_len(len),
             Err(errno) => Err(errno.into()),
         }
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.taken.fetch_min(len, Ordering::AcqRel);
+        self.file.set_len(len)
+    }
+
+    fn window(&self, offset: u64, len: usize) -> Option<Box<dyn Window>> {
+        if offset.saturating_add(len as u64) > self.taken.load(Ordering::Acquire) {
+            return None;
+        }
+        Some(Box::new(Mapped::new(&self.file, offset, len)?))
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 }

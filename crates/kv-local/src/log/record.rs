@@ -36,19 +36,21 @@ const CLEAR: u8 = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
     Set(Key, Slot),
+    /// The same of a key that is changed again and again.
+    Count(Key, Slot),
     Clear(KeyRange),
 }
 
 impl Change {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Change::Set(key, Some(value)) => {
+            Change::Set(key, Some(value)) | Change::Count(key, Some(value)) => {
                 out.push(PUT);
                 put_short(out, key);
                 out.extend_from_slice(&(value.len() as u32).to_le_bytes());
                 out.extend_from_slice(value);
             }
-            Change::Set(key, None) => {
+            Change::Set(key, None) | Change::Count(key, None) => {
                 out.push(DELETE);
                 put_short(out, key);
             }
@@ -63,7 +65,7 @@ impl Change {
     /// The keys that it may change.
     pub(crate) fn range(&self) -> KeyRange {
         match self {
-            Change::Set(key, _) => KeyRange::point(key),
+            Change::Set(key, _) | Change::Count(key, _) => KeyRange::point(key),
             Change::Clear(range) => range.clone(),
         }
     }
@@ -71,6 +73,7 @@ impl Change {
     pub(crate) fn apply(self, overlay: &mut Overlay, version: Version) {
         match self {
             Change::Set(key, value) => overlay.set(key, value, version),
+            Change::Count(key, value) => overlay.set_often(key, value, version),
             Change::Clear(range) => overlay.clear(&range, version),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::name_of;
 use crate::error::io_error;
+use base::disk::Window;
 use base::{Disk, File};
 use kv::{Error, Result};
 use std::sync::Arc;
@@ -16,7 +17,15 @@ pub(crate) struct Log {
     /// Room is taken from the disk in steps of this, so that running out of it is met here and not
     /// in the middle of a record, and so that a sync need not also record a new length.
     step: u64,
+    /// Where it is written next, in memory: with where that begins.
+    window: Option<(u64, Box<dyn Window>)>,
+    /// A window can be had, as far as is known.
+    has_windows: bool,
 }
+
+/// How much of the log is in memory at once.
+const WINDOW_BYTES: u64 = 256 << 10;
+const PAGE_BYTES: u64 = 4096;
 
 /// Why nothing was appended.
 #[derive(Debug)]
@@ -40,7 +49,8 @@ impl Log {
             }
             other => other.map_err(failed)?,
         };
-        Ok(Self { number, file, len: 0, allocated: 0, step })
+        let (window, has_windows) = (None, true);
+        Ok(Self { number, file, len: 0, allocated: 0, step, window, has_windows })
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -61,7 +71,12 @@ impl Log {
         if end > self.allocated {
             self.allocate(end).map_err(AppendError::Clean)?;
         }
+        if self.write_to_window(records) {
+            self.len = end;
+            return Ok(());
+        }
         if let Err(error) = self.file.write_at(records, self.len) {
+            self.window = None;
             let error = io_error(format!("cannot write {}", name_of(self.number)), error);
             // What was written of it must not be met as a record later.
             return match self.file.truncate(self.len) {
@@ -74,6 +89,37 @@ impl Log {
         }
         self.len = end;
         Ok(())
+    }
+
+    /// Writes where the log is in memory. False when it is not, or not all of it.
+    fn write_to_window(&mut self, records: &[u8]) -> bool {
+        let end = self.len + records.len() as u64;
+        let covers = |(start, window): &(u64, Box<dyn Window>)| end <= start + window.len() as u64;
+        if !self.window.as_ref().is_some_and(covers) {
+            self.move_window();
+        }
+        match &mut self.window {
+            Some((start, window)) => window.write((self.len - *start) as usize, records),
+            None => false,
+        }
+    }
+
+    /// Takes what comes next into memory. A record that does not fit is written by a call.
+    #[cold]
+    fn move_window(&mut self) {
+        if !self.has_windows {
+            return;
+        }
+        self.window = None;
+        let start = self.len / PAGE_BYTES * PAGE_BYTES;
+        let len = (self.allocated - start).min(WINDOW_BYTES) / PAGE_BYTES * PAGE_BYTES;
+        if len == 0 {
+            return;
+        }
+        match self.file.window(start, len as usize) {
+            Some(window) => self.window = Some((start, window)),
+            None => self.has_windows = false,
+        }
     }
 
     /// How far room was taken for it.

@@ -1,12 +1,14 @@
 //! What has been committed and is not in a table yet: entries, deleted ranges, and who wrote what
 //! when. A copy is a snapshot.
 
+mod aside;
 mod segments;
 mod tree;
 
 use bytes::Bytes;
 use kv::{Key, KeyRange, Version};
 
+use aside::Aside;
 pub(crate) use segments::Segments;
 pub(crate) use tree::{Cursor, Item, Tree};
 
@@ -22,11 +24,18 @@ const ENTRY_BYTES: usize = 176;
 pub(crate) struct Overlay {
     /// Newer than `cleared` wherever both have a key.
     entries: Tree<Slot>,
+    /// Newer than `entries`. Empty in what is walked: see [`settle`](Self::settle).
+    aside: Aside,
     /// Ranges that hide everything in the layers below.
     cleared: Segments,
     /// Ranges that were declared as written and were not: they only make others conflict.
     marked: Segments,
     bytes: usize,
+}
+
+/// What an entry costs.
+fn cost(key: &Key, value: &Slot) -> usize {
+    ENTRY_BYTES + key.heap_bytes() + value.as_ref().map_or(0, Bytes::len)
 }
 
 /// What one layer says of a key.
@@ -43,11 +52,18 @@ impl Overlay {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.cleared.is_empty()
+        self.entries.is_empty() && self.aside.is_empty() && self.cleared.is_empty()
+    }
+
+    /// Puts everything where it can be walked through in order.
+    pub(crate) fn settle(&mut self) {
+        if !self.aside.is_empty() {
+            self.aside.drain_to(&mut self.entries);
+        }
     }
 
     pub(crate) fn get(&self, key: &Key) -> Found<'_> {
-        match self.entries.get(key) {
+        match self.aside.get(key).or_else(|| self.entries.get(key)) {
             Some(Item { value: Some(value), .. }) => Found::Value(value),
             Some(_) => Found::Gone,
             None if self.cleared.covering(key).is_some() => Found::Gone,
@@ -56,21 +72,36 @@ impl Overlay {
     }
 
     pub(crate) fn set(&mut self, key: Key, value: Slot, version: Version) {
-        let cost = |key: &Key, value: &Slot| {
-            ENTRY_BYTES + key.heap_bytes() + value.as_ref().map_or(0, Bytes::len)
-        };
         self.bytes += cost(&key, &value);
-        if let Some(old) = self.entries.insert(key, value, version) {
+        let old = match self.aside.get_mut(&key) {
+            Some(there) => Some(std::mem::replace(there, Item { key, version, value })),
+            None => self.entries.insert(key, value, version),
+        };
+        if let Some(old) = old {
             self.bytes -= cost(&old.key, &old.value);
         }
     }
 
+    /// Sets a key that is changed again and again.
+    pub(crate) fn set_often(&mut self, key: Key, value: Slot, version: Version) {
+        if self.aside.get(&key).is_some() {
+            return self.set(key, value, version);
+        }
+        // What the tree has of it counts once, until this one takes its place there.
+        self.bytes += cost(&key, &value);
+        if let Some(old) = self.entries.get(&key) {
+            self.bytes -= cost(&old.key, &old.value);
+        }
+        if let Some(Item { key, version, value }) = self.aside.insert(Item { key, version, value })
+        {
+            self.entries.insert(key, value, version);
+        }
+    }
+
     pub(crate) fn clear(&mut self, range: &KeyRange, version: Version) {
+        self.settle();
         let mut freed = 0;
-        self.entries.remove_range(range, &mut |item| {
-            freed +=
-                ENTRY_BYTES + item.key.heap_bytes() + item.value.as_ref().map_or(0, Bytes::len);
-        });
+        self.entries.remove_range(range, &mut |item| freed += cost(&item.key, &item.value));
         self.bytes = self.bytes + 2 * ENTRY_BYTES - freed;
         self.cleared.assign(range, version);
     }
@@ -82,12 +113,14 @@ impl Overlay {
 
     /// Whether anything in `range` was written after `since`.
     pub(crate) fn any_newer(&self, range: &KeyRange, since: Version) -> bool {
-        self.entries.any_newer(range, since)
+        self.aside.any_newer(range, since)
+            || self.entries.any_newer(range, since)
             || self.cleared.any_newer(range, since)
             || self.marked.any_newer(range, since)
     }
 
     pub(crate) fn cursor<'a>(&'a self, range: &'a KeyRange, reverse: bool) -> Cursor<'a, Slot> {
+        debug_assert!(self.aside.is_empty(), "what is walked was settled");
         self.entries.cursor(range, reverse)
     }
 

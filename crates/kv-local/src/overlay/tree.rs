@@ -88,6 +88,34 @@ impl<V: Clone> Tree<V> {
 
     /// Sets a key and returns what it replaced.
     pub(crate) fn insert(&mut self, key: Key, value: V, version: Version) -> Option<Item<V>> {
+        // Mostly there is room in the leaf, and nothing above it changes.
+        let mut node = &mut self.root;
+        loop {
+            let Node { newest, body } = Arc::make_mut(node);
+            *newest = (*newest).max(version);
+            match body {
+                Body::Inner { firsts, children } => node = &mut children[child_of(firsts, &key)],
+                Body::Leaf(items) => match find(items, &key) {
+                    Ok(index) => {
+                        let item = Item { key, version, value };
+                        return Some(std::mem::replace(&mut items[index], item));
+                    }
+                    Err(index) if items.len() < LEAF_MAX => {
+                        if items.capacity() == 0 {
+                            items.reserve_exact(LEAF_MAX);
+                        }
+                        items.insert(index, Item { key, version, value });
+                        return None;
+                    }
+                    Err(_) => break,
+                },
+            }
+        }
+        self.insert_splitting(key, value, version)
+    }
+
+    /// The same where the leaf is full.
+    fn insert_splitting(&mut self, key: Key, value: V, version: Version) -> Option<Item<V>> {
         let (old, split) = insert_into(&mut self.root, Item { key, version, value });
         if let Some((first, right)) = split {
             let newest = self.root.newest;
