@@ -101,7 +101,12 @@ fn start(
     let wanted = match options.threads {
         // What still comes by the device is little.
         _ if !rings.is_empty() => 1,
-        0 => std::thread::available_parallelism().map_or(2, usize::from).clamp(2, THREADS_MAX),
+        0 => {
+            let cpus = std::thread::available_parallelism().map_or(2, usize::from);
+            // Answers of a private store come at once, and on the CPU of who asked they come soonest.
+            let wanted = if policy.private { cpus / 2 } else { cpus.max(2) };
+            wanted.clamp(1, THREADS_MAX)
+        }
         chosen => chosen,
     };
     let mut devices = vec![device];

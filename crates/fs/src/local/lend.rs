@@ -30,14 +30,17 @@ pub(crate) struct Loan<'a> {
 impl Loan<'_> {
     /// Writes who has the file, with the inode.
     pub(crate) fn record(&self, tx: &mut Tx) -> Result<()> {
-        match &self.backed {
-            Some(backed) => {
-                let base = time(UNTOUCHED);
-                let record = BackingRecord { ino: self.ino, base, ..BackingRecord::default() };
-                tx.put_backing(backed.blob, record)
-            }
+        match self.to_record() {
+            Some((blob, record)) => tx.put_backing(blob, record),
             None => Ok(()),
         }
+    }
+
+    /// Which file has who, to be written with the inode.
+    pub(crate) fn to_record(&self) -> Option<(u64, BackingRecord)> {
+        let base = time(UNTOUCHED);
+        let record = BackingRecord { ino: self.ino, base, ..BackingRecord::default() };
+        Some((self.backed.as_ref()?.blob, record))
     }
 
     /// Whether it is for this inode.

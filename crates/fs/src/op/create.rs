@@ -1,6 +1,6 @@
 //! create: a file by its name, opened. One that is there already is opened, unless it must be new.
 
-use super::make::{New, make_at, parent_dir};
+use super::make::{New, make_at, make_quickly, parent_dir};
 use super::name;
 use super::open::check_inode;
 use crate::error::{Error, Result, exists, is_directory, not_found};
@@ -31,6 +31,9 @@ impl Session {
         let held = Held::begin(self, new.reserved);
         let found = Mutex::new(None);
         let loan = self.begin_loan(new.reserved, flags);
+        if let Some(attr) = self.create_quickly(caller, parent, name, &new, loan.as_ref())? {
+            return self.made(attr, held, loan, flags).await;
+        }
         let made = Making { held: &held, loan: loan.as_ref(), found: &found };
         let (attr, made) = self.create_in(caller, parent, name, &new, flags, made).await?;
         if made {
@@ -47,6 +50,31 @@ impl Session {
             self.leave(attr.ino).await?;
         }
         opened
+    }
+
+    /// Makes it the short way; `None` when there is such a name, or it has to be done in a transaction.
+    fn create_quickly(
+        &self,
+        caller: &Caller,
+        parent: Ino,
+        name: &[u8],
+        new: &New,
+        loan: Option<&Loan<'_>>,
+    ) -> Result<Option<Attr>> {
+        let making = || {
+            let mut quick = self.quick(caller)?;
+            let (ino, inode) = make_quickly(&mut quick, caller, parent, name, new)?;
+            if let Some((blob, record)) = loan.and_then(Loan::to_record) {
+                quick.put_backing(blob, record);
+            }
+            Some((quick, ino, inode))
+        };
+        let Some((quick, ino, inode)) = making() else {
+            return Ok(None);
+        };
+        let attr = self.0.attr_of(ino, &inode, Default::default())?;
+        // As a transaction would answer it: whether it was made, too.
+        Ok(quick.commit(&(attr, true))?.map(|()| attr))
     }
 
     async fn finish_open(

@@ -3,6 +3,7 @@
 use super::name;
 use crate::access::{self, EXEC};
 use crate::error::{Result, not_directory, not_found};
+use crate::local::Local;
 use crate::session::{OpKind, Session};
 use crate::tx::Tx;
 use crate::types::{Attr, Caller, Ino};
@@ -14,11 +15,39 @@ impl Session {
     /// Finds a name in a directory. `.` and `..` are names too.
     pub async fn lookup(&self, caller: &Caller, parent: Ino, name: &[u8]) -> Result<Attr> {
         name::check(name)?;
+        if let Some(found) = self.lookup_quickly(caller, parent, name) {
+            return found;
+        }
         self.view(|mut tx| async move {
             let attr = lookup_in(&mut tx, caller, parent, name).await?;
             Ok((tx, attr))
         })
         .await
+    }
+
+    /// The same without a transaction, for a caller whom nobody has to check. `None` when anything is out of the
+    /// ordinary.
+    fn lookup_quickly(&self, caller: &Caller, parent: Ino, name: &[u8]) -> Option<Result<Attr>> {
+        let shared = &self.0;
+        let trusted = !caller.checked_here || caller.is_privileged();
+        if !shared.private || !trusted || name::is_dots(name) || self.is_ended() {
+            return None;
+        }
+        // What is read of a file that is settled meanwhile may be half of before and half of after.
+        let settled = || shared.local.as_ref().map(Local::settled);
+        let before = settled();
+        let at = shared.newest()?;
+        let key = shared.volume.keys.entry(parent, name);
+        let Some(entry) = shared.look_entry(at, &key)? else {
+            if !shared.known.is_dir(at, parent) {
+                return None;
+            }
+            shared.known.learn_missing(at, key);
+            return Some(Err(not_found("there is no such name")));
+        };
+        let inode = shared.look_inode(at, entry.ino).filter(|inode| !inode.has_sides())?;
+        let attr = shared.attr_of(entry.ino, &inode, Default::default()).ok()?;
+        (settled() == before).then_some(Ok(attr))
     }
 }
 

@@ -4,8 +4,9 @@ use super::name;
 use crate::access::{self, EXEC, WRITE};
 use crate::error::{Error, Kind, Result, exists, not_directory, not_found};
 use crate::schema::{Counter, Entry, Inode, Part};
+use crate::session::{Quick, Session};
 use crate::tx::Tx;
-use crate::types::{Caller, FileType, Ino, mode};
+use crate::types::{Attr, Caller, FileType, Ino, mode};
 use bytes::Bytes;
 use kv::Read;
 
@@ -91,25 +92,13 @@ pub(crate) async fn new_inode(
         .ok_or_else(|| Error::new(Kind::Invalid, "the mode has no type that can be made"))?;
     check_room(tx).await?;
     let ino = tx.fresh(new.reserved).await?;
-    let inherits = parent.mode & mode::SETGID != 0;
-    let gid = if inherits { parent.gid } else { caller.gid };
-    let mut bits = new.mode & mode::PERMISSIONS;
-    let strips = bits & (mode::SETGID | 0o010) == mode::SETGID | 0o010
-        && inherits
-        && file_type != FileType::Directory
-        && !caller.is_privileged()
-        && !caller.is_in_group(gid);
-    if strips {
-        bits &= !mode::SETGID;
-    }
-    if inherits && file_type == FileType::Directory {
-        bits |= mode::SETGID;
-    }
+    let mut bits = bits_of(caller, parent, new, file_type);
     let lists = if parent.default_acl && file_type != FileType::Symlink {
         access::load(tx, parent_ino, access::DEFAULT_ACL).await?
     } else {
         None
     };
+    let gid = group_of(caller, parent);
     let mut inode = Inode::new(ino, file_type.mode(), caller.uid, gid, tx.now);
     match lists {
         // The list takes the place of the umask.
@@ -130,15 +119,70 @@ pub(crate) async fn new_inode(
         None if file_type != FileType::Symlink => bits &= !(caller.umask & 0o777),
         None => {}
     }
+    complete(&mut inode, parent_ino, new, bits, nlink);
+    Ok((ino, inode))
+}
+
+/// The group of a new inode.
+fn group_of(caller: &Caller, parent: &Inode) -> u32 {
+    if parent.mode & mode::SETGID != 0 { parent.gid } else { caller.gid }
+}
+
+/// The permission bits that it is to have, before the umask or a list takes some.
+fn bits_of(caller: &Caller, parent: &Inode, new: &New, file_type: FileType) -> u32 {
+    let inherits = parent.mode & mode::SETGID != 0;
+    let mut bits = new.mode & mode::PERMISSIONS;
+    let strips = bits & (mode::SETGID | 0o010) == mode::SETGID | 0o010
+        && inherits
+        && file_type != FileType::Directory
+        && !caller.is_privileged()
+        && !caller.is_in_group(group_of(caller, parent));
+    if strips {
+        bits &= !mode::SETGID;
+    }
+    if inherits && file_type == FileType::Directory {
+        bits |= mode::SETGID;
+    }
+    bits
+}
+
+/// What its record says beside.
+fn complete(inode: &mut Inode, parent_ino: Ino, new: &New, bits: u32, nlink: u32) {
     inode.mode |= bits;
     inode.nlink = nlink;
     inode.rdev = new.rdev;
     inode.size = new.target.len() as u64;
     inode.target = new.target.clone();
-    if file_type == FileType::Directory {
+    if inode.is_dir() {
         inode.parent = parent_ino;
     }
-    Ok((ino, inode))
+}
+
+/// Makes an inode with a name the short way; `None` when the name is not free, or anything is out of the ordinary.
+pub(crate) fn make_quickly(
+    quick: &mut Quick<'_>,
+    caller: &Caller,
+    parent_ino: Ino,
+    name: &[u8],
+    new: &New,
+) -> Option<(Ino, Inode)> {
+    let ino = new.reserved.filter(|_| !name::is_dots(name) && !quick.has_bounds())?;
+    let parent = quick.dir(parent_ino).filter(|parent| !parent.default_acl)?;
+    if quick.entry(parent_ino, name)?.is_some() {
+        return None;
+    }
+    let file_type = FileType::of_mode(new.mode)?;
+    let mut bits = bits_of(caller, &parent, new, file_type);
+    if file_type != FileType::Symlink {
+        bits &= !(caller.umask & 0o777);
+    }
+    let gid = group_of(caller, &parent);
+    let mut inode = Inode::new(ino, file_type.mode(), caller.uid, gid, quick.now);
+    complete(&mut inode, parent_ino, new, bits, 1);
+    quick.put_new_inode(ino, &inode);
+    quick.put_entry(parent_ino, name, Entry { ino, file_type });
+    quick.touch_dir(parent_ino, i64::from(inode.is_dir()));
+    Some((ino, inode))
 }
 
 async fn check_room(tx: &mut Tx) -> Result<()> {
@@ -147,4 +191,25 @@ async fn check_room(tx: &mut Tx) -> Result<()> {
         return Err(Error::new(Kind::NoSpace, "the volume has as many inodes as it may have"));
     }
     Ok(())
+}
+
+impl Session {
+    /// Makes an inode with a name, and nothing else. `None` when that has to be done in a transaction.
+    pub(super) fn make_quickly(
+        &self,
+        caller: &Caller,
+        parent: Ino,
+        name: &[u8],
+        new: &New,
+    ) -> Result<Option<Attr>> {
+        name::check(name)?;
+        let Some(mut quick) = self.quick(caller) else {
+            return Ok(None);
+        };
+        let Some((ino, inode)) = make_quickly(&mut quick, caller, parent, name, new) else {
+            return Ok(None);
+        };
+        let attr = self.0.attr_of(ino, &inode, Default::default())?;
+        Ok(quick.commit(&attr)?.map(|()| attr))
+    }
 }

@@ -43,6 +43,11 @@ async fn may_go(tx: &mut Tx, ino: Ino) -> Result<bool> {
     Ok(!tx.any(leases, Read::Serializable).await?)
 }
 
+/// Whether an inode is no directory and has nothing but its record and what is inline.
+pub(super) fn is_plain(inode: &Inode) -> bool {
+    !inode.is_dir() && inode.form == Form::Inline && !inode.xattrs && inode.nlink > 0
+}
+
 /// Removes an inode with all that it has.
 async fn remove(tx: &mut Tx, ino: Ino, mut inode: Inode) -> Result<()> {
     local::give_up(tx, ino, &inode).await?;

@@ -39,6 +39,9 @@ impl Session {
         name::check(new_name)?;
         let from = End { parent, name };
         let to = End { parent: new_parent, name: new_name };
+        if self.rename_quickly(caller, from, to, flags)?.is_some() {
+            return Ok(());
+        }
         if !flags.exchange && !flags.no_replace {
             self.keep_before_replacing((parent, name), (new_parent, new_name)).await?;
         }
@@ -52,6 +55,46 @@ impl Session {
             Ok((tx, ()))
         })
         .await
+    }
+
+    /// The same where nothing is replaced, and no directory moves to another.
+    fn rename_quickly(
+        &self,
+        caller: &Caller,
+        from: End<'_>,
+        to: End<'_>,
+        flags: RenameFlags,
+    ) -> Result<Option<()>> {
+        let moving = || {
+            if flags.exchange || flags.whiteout {
+                return None;
+            }
+            let mut quick = self.quick(caller)?;
+            let across = from.parent != to.parent;
+            if name::is_dots(from.name) || name::is_dots(to.name) {
+                return None;
+            }
+            quick.dir(from.parent)?;
+            if across {
+                quick.dir(to.parent)?;
+            }
+            if quick.entry(to.parent, to.name)?.is_some() {
+                return None;
+            }
+            let source = quick.entry(from.parent, from.name)??;
+            let mut inode = quick.inode(source.ino).filter(|inode| !across || !inode.is_dir())?;
+            inode.ctime = quick.now;
+            quick.frees_space();
+            quick.delete_entry(from.parent, from.name);
+            quick.put_entry(to.parent, to.name, source);
+            quick.put_inode(source.ino, &inode);
+            quick.touch_dir(from.parent, 0);
+            if across {
+                quick.touch_dir(to.parent, 0);
+            }
+            Some(quick)
+        };
+        moving().map_or(Ok(None), |quick| quick.commit(&()))
     }
 }
 

@@ -32,6 +32,9 @@ impl Session {
             reserved: self.0.reserve().await?,
             ..New::default()
         };
+        if let Some(attr) = self.make_quickly(caller, parent, name, new)? {
+            return Ok(attr);
+        }
         self.change(KIND, |mut tx| async move {
             let (ino, inode) = make(&mut tx, caller, parent, name, new).await?;
             let attr = tx.attr_with(ino, &inode, Default::default())?;

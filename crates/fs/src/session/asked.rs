@@ -8,12 +8,12 @@
 use super::{LoggedOp, Session, Shared};
 use crate::error::{Error, Result};
 use crate::reply::{self, Reply};
-use crate::schema::Parsed;
+use crate::schema::{Keys, Parsed};
 use crate::tx::Tx;
 use crate::volume::Volume;
 use base::sync::Mutex;
 use bytes::Bytes;
-use kv::{Durability, Query, Read};
+use kv::{Durability, Key, Query, Read};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
@@ -35,6 +35,13 @@ pub struct Asked {
     pub slot: u32,
     /// It was asked before, and that may have been done.
     pub again: bool,
+}
+
+impl Asked {
+    /// Where its reply is kept.
+    pub(super) fn key(self, keys: Keys, session: u64) -> Key {
+        keys.op(session, SLOTS + u64::from(self.slot))
+    }
 }
 
 /// Replies of those before, by the number of the request.
@@ -65,7 +72,7 @@ impl LoggedOp<'_> {
         tx: &mut Tx,
         asked: Asked,
     ) -> Result<Option<T>> {
-        let key = tx.keys.op(self.shared.id, SLOTS + u64::from(asked.slot));
+        let key = asked.key(tx.keys, self.shared.id);
         let Some(record) = tx.get(&key, Read::Serializable).await? else {
             return Ok(None);
         };
@@ -85,7 +92,7 @@ impl LoggedOp<'_> {
         asked: Asked,
         value: &T,
     ) -> Result<()> {
-        let key = tx.keys.op(self.shared.id, SLOTS + u64::from(asked.slot));
+        let key = asked.key(tx.keys, self.shared.id);
         tx.put(&key, reply::encode_for(&key, asked.number, value))
     }
 }

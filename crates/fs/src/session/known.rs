@@ -9,7 +9,7 @@ use crate::schema::Inode;
 use crate::tx::Sides;
 use crate::types::Ino;
 use base::sync::Mutex;
-use kv::Version;
+use kv::{Key, Version};
 
 /// Directories that are known at once: those that a few programs work in.
 const DIRS_MAX: usize = 16;
@@ -29,6 +29,8 @@ struct State {
     dirs: Vec<Dir>,
     /// The one that makes room next.
     oldest: usize,
+    /// An entry that is not there: whoever is about to make a name has looked for it just before.
+    missing: Option<Key>,
 }
 
 #[derive(Debug)]
@@ -50,6 +52,7 @@ impl State {
 
     fn forget(&mut self) {
         self.epoch = None;
+        self.missing = None;
         self.dirs.clear();
     }
 
@@ -107,6 +110,25 @@ impl Known {
         }
     }
 
+    /// Notes that there is no such entry at this version.
+    pub(crate) fn learn_missing(&self, at: Version, entry: Key) {
+        let mut state = self.0.lock();
+        if state.reaches(at) {
+            state.missing = Some(entry);
+        }
+    }
+
+    /// Whether it is known that there is no such entry.
+    pub(crate) fn is_missing(&self, at: Version, entry: &Key) -> bool {
+        let state = self.0.lock();
+        state.at == at && state.missing.as_ref() == Some(entry)
+    }
+
+    /// Whether this is a directory, when that is known.
+    pub(crate) fn is_dir(&self, at: Version, ino: Ino) -> bool {
+        self.0.lock().dir(at, ino).is_some()
+    }
+
     /// Notes what was read beside a directory's record at this version.
     pub(crate) fn learn_sides(&self, at: Version, ino: Ino, sides: Sides) {
         let mut state = self.0.lock();
@@ -131,6 +153,7 @@ impl Known {
             } else {
                 state.forget();
             }
+            state.missing = None;
             state.at = version;
         }
         state.epoch = (!effects.more && !effects.fence).then_some(epoch);

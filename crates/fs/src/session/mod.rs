@@ -11,6 +11,7 @@ mod open_files;
 mod oplog;
 mod options;
 mod peers;
+mod quick;
 mod start;
 mod times;
 
@@ -20,6 +21,7 @@ pub(crate) use handles::{Handles, OpenDir, OpenFile};
 pub(crate) use known::{Effects, Known};
 pub(crate) use open_files::{Doomed, Last, Lease};
 pub use options::{Atime, SessionOptions, Sharing};
+pub(crate) use quick::Quick;
 pub(crate) use start::bury;
 
 use crate::error::{Error, Kind, Result, stale};

@@ -56,7 +56,7 @@ impl Handler {
         parent: u64,
         name: &[u8],
     ) -> Option<(u64, Handle)> {
-        if !self.policy.private {
+        if !self.policy.private || self.session.is_known_missing(parent, name) {
             return None;
         }
         let caller = caller(header, 0);

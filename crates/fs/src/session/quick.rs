@@ -1,0 +1,229 @@
+//! Changes of names the short way: on a private store, for a caller whom nobody has to check, when all that
+//! is met is as it mostly is.
+//!
+//! A request of the kernel is a few reads and one commit. Whatever else is in its way is paid for in
+//! instructions that are in no cache. So the operations that change names try first without a transaction:
+//! they look at the store itself, write down what is to change, and commit it if nobody else has committed
+//! since. Whatever is out of the ordinary, and every error that the caller is to be told, is left to the
+//! transaction: a try that gives up has done nothing.
+
+use super::asked::Asked;
+use super::{Doomed, Effects, Session, Shared};
+use crate::error::{Error, Result};
+use crate::reply::Reply;
+use crate::schema::{BackingRecord, Counter, Entry, Inode};
+use crate::tx::nanos_of;
+use crate::types::{Caller, Ino, Time};
+use bytes::Bytes;
+use kv::{AtomicOp, Commit, Durability, ErrorKind, Key, Op, Version};
+
+/// Changes that one operation makes, mostly.
+const OPS_FIRST: usize = 8;
+
+/// A try.
+pub(crate) struct Quick<'a> {
+    shared: &'a Shared,
+    asked: Option<Asked>,
+    at: Version,
+    epoch: u64,
+    /// The time that everything in it happens at.
+    pub(crate) now: Time,
+    ops: Vec<Op>,
+    effects: Effects,
+    frees: bool,
+    bytes: i64,
+    inodes: i64,
+    /// Inodes that must not be opened until it has ended.
+    doomed: Option<Doomed>,
+}
+
+impl Session {
+    /// Begins a change; `None` when it needs a transaction.
+    pub(crate) fn quick(&self, caller: &Caller) -> Option<Quick<'_>> {
+        let shared = &*self.0;
+        let plain = shared.private && !shared.log_ops && shared.native_atomics;
+        let trusted = !caller.checked_here || caller.is_privileged();
+        // What was asked before may have been done.
+        let asked = self.1;
+        if !plain || !trusted || asked.is_some_and(|asked| asked.again) || self.is_ended() {
+            return None;
+        }
+        let at = shared.newest()?;
+        let epoch = shared.known.epoch(at)?;
+        Some(Quick {
+            shared,
+            asked,
+            at,
+            epoch,
+            now: shared.volume.world.now(),
+            ops: Vec::with_capacity(OPS_FIRST),
+            effects: Effects::default(),
+            frees: false,
+            bytes: 0,
+            inodes: 0,
+            doomed: None,
+        })
+    }
+
+    /// Whether it is known, without looking, that there is no such name now: the kernel has asked for it just
+    /// before.
+    pub fn is_known_missing(&self, parent: Ino, name: &[u8]) -> bool {
+        let shared = &*self.0;
+        shared.private
+            && shared.newest().is_some_and(|at| {
+                shared.known.is_missing(at, &shared.volume.keys.entry(parent, name))
+            })
+    }
+}
+
+impl Shared {
+    /// The newest version of the store, where it can be looked at.
+    pub(crate) fn newest(&self) -> Option<Version> {
+        self.volume.world.store.engine().newest()
+    }
+
+    /// A value of the store as it is at a version; `None` when that is not to be had so.
+    pub(crate) fn look(&self, at: Version, key: &Key) -> Option<Option<Bytes>> {
+        self.volume.world.store.engine().look(at, key).ok()
+    }
+
+    /// What a name stands for.
+    pub(crate) fn look_entry(&self, at: Version, key: &Key) -> Option<Option<Entry>> {
+        if self.known.is_missing(at, key) {
+            return Some(None);
+        }
+        match self.look(at, key)? {
+            Some(record) => Entry::decode(key, &record).map(Some),
+            None => Some(None),
+        }
+    }
+
+    /// An inode.
+    pub(crate) fn look_inode(&self, at: Version, ino: Ino) -> Option<Inode> {
+        let key = self.volume.keys.inode(ino);
+        Inode::decode(&key, ino, &self.look(at, &key)??)
+    }
+}
+
+impl Quick<'_> {
+    /// A directory that names can be changed in, if it is one that was just used.
+    pub(crate) fn dir(&self, ino: Ino) -> Option<Inode> {
+        self.shared.known.dir(self.at, ino).filter(|dir| dir.nlink > 0)
+    }
+
+    /// What a name stands for; `None` when that is not to be had so.
+    pub(crate) fn entry(&self, parent: Ino, name: &[u8]) -> Option<Option<Entry>> {
+        self.shared.look_entry(self.at, &self.shared.volume.keys.entry(parent, name))
+    }
+
+    pub(crate) fn inode(&self, ino: Ino) -> Option<Inode> {
+        self.shared.look_inode(self.at, ino)
+    }
+
+    pub(crate) fn put_inode(&mut self, ino: Ino, inode: &Inode) {
+        let key = self.shared.volume.keys.inode(ino);
+        let record = inode.encode(&key, ino);
+        self.effects.changed(ino);
+        self.ops.push(Op::Put(key, record.into()));
+    }
+
+    pub(crate) fn put_new_inode(&mut self, ino: Ino, inode: &Inode) {
+        self.inodes += 1;
+        self.put_inode(ino, inode);
+    }
+
+    pub(crate) fn put_entry(&mut self, parent: Ino, name: &[u8], entry: Entry) {
+        let key = self.shared.volume.keys.entry(parent, name);
+        let record = entry.encode(&key);
+        self.ops.push(Op::Put(key, record.into()));
+    }
+
+    pub(crate) fn delete_entry(&mut self, parent: Ino, name: &[u8]) {
+        self.ops.push(Op::Delete(self.shared.volume.keys.entry(parent, name)));
+    }
+
+    /// Who has a file of the local home.
+    pub(crate) fn put_backing(&mut self, blob: u64, record: BackingRecord) {
+        let key = self.shared.volume.keys.backing(blob);
+        let record = record.encode(&key);
+        self.ops.push(Op::Put(key, record.into()));
+    }
+
+    /// A directory's entries changed, and `subdirs` more of them are directories.
+    pub(crate) fn touch_dir(&mut self, ino: Ino, subdirs: i64) {
+        let keys = self.shared.volume.keys;
+        self.effects.touched(ino);
+        self.ops.push(Op::Atomic(keys.changed(ino), AtomicOp::Max(nanos_of(self.now))));
+        if subdirs != 0 {
+            self.effects.subdirs(ino, subdirs);
+            self.ops.push(Op::Atomic(keys.subdirs(ino), AtomicOp::Add(subdirs as u64)));
+        }
+    }
+
+    /// Whether there can be too many inodes.
+    pub(crate) fn has_bounds(&self) -> bool {
+        self.shared.volume.record.inodes_max > 0
+    }
+
+    /// It serves to give space back.
+    pub(crate) fn frees_space(&mut self) {
+        self.frees = true;
+    }
+
+    /// Removes an inode that is kept inline and has nothing beside its record, unless it is open. False when it
+    /// cannot be done so.
+    pub(crate) fn remove(&mut self, ino: Ino, inode: &Inode) -> bool {
+        let keys = self.shared.volume.keys;
+        if self.shared.local.as_ref().is_some_and(|local| local.blob_of(ino).is_some()) {
+            return false;
+        }
+        self.doomed = self.shared.open.doom_unless_held(ino);
+        if self.doomed.is_none() {
+            return false;
+        }
+        if inode.inline_len > 0 {
+            self.ops.push(Op::Delete(keys.inline(inode.blob)));
+            self.bytes -= crate::tx::inline_space(inode.inline_len);
+        }
+        self.effects.changed(ino);
+        self.ops.push(Op::Delete(keys.inode(ino)));
+        self.inodes -= 1;
+        true
+    }
+
+    /// Commits it with the reply to the request; `None` when it was not done, and has to be done anew in a
+    /// transaction.
+    pub(crate) fn commit<T: Reply>(mut self, reply: &T) -> Result<Option<()>> {
+        let Shared { volume, known, .. } = self.shared;
+        let keys = volume.keys;
+        for (by, counter) in [(self.bytes, Counter::Bytes), (self.inodes, Counter::Inodes)] {
+            if by != 0 {
+                self.ops.push(Op::Atomic(keys.counter(0, counter), AtomicOp::Add(by as u64)));
+            }
+        }
+        if let Some(asked) = self.asked {
+            let key = asked.key(keys, self.shared.id);
+            let record = crate::reply::encode_for(&key, asked.number, reply);
+            self.ops.push(Op::Put(key, record.into()));
+        }
+        let commit = Commit {
+            reads: Vec::new(),
+            writes: Vec::new(),
+            ops: self.ops,
+            durability: Durability::Process,
+            frees: self.frees,
+        };
+        // When there is no room it waits, and then it has not been done: dropped, it is not done at all.
+        match volume.world.store.engine().commit_at(self.at, commit).now() {
+            Ok(Ok(version)) => {
+                known.committed(version, self.epoch, nanos_of(self.now), &self.effects);
+                Ok(Some(()))
+            }
+            Ok(Err(error)) => match error.kind() {
+                ErrorKind::Conflict | ErrorKind::TooOld | ErrorKind::Full => Ok(None),
+                _ => Err(Error::from(error)),
+            },
+            Err(_) => Ok(None),
+        }
+    }
+}
