@@ -128,8 +128,8 @@ impl Server {
             threads = self.ended.wait(threads);
         }
         drop(threads);
-        // Nobody wants the locks any more that are waited for.
-        self.handler.waiters.interrupt_all();
+        // The last time at the latest: a thread that could not hear the kernel has not said so.
+        self.handler.waiters.end_all();
         self.pool.wait();
         base::exec::block_on(self.handler.forget_all());
     }
@@ -148,7 +148,12 @@ impl Server {
                 let buffer = || spare.take().unwrap_or_else(|| self.buffer());
                 match seat.channel.receive(buffer) {
                     Ok(Some(parcel)) => spare = self.serve_one(&sitting, parcel),
-                    Ok(None) => return seat.end(),
+                    Ok(None) => {
+                        // Nobody wants the locks any more that are waited for. Said here, as one who waits in
+                        // place, for want of a thread, is a thread that `wait` waits for.
+                        self.handler.waiters.end_all();
+                        return seat.end();
+                    }
                     Err(error) => {
                         tracing::error!(%error, "a thread cannot hear the kernel any more");
                         return seat.end();

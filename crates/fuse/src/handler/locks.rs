@@ -77,6 +77,8 @@ pub(crate) struct Waiters(Mutex<Waiting>);
 struct Waiting {
     now: BTreeMap<u64, Arc<Interrupt>>,
     early: VecDeque<u64>,
+    /// The connection has ended: who comes now need not begin to wait.
+    over: bool,
 }
 
 impl Waiters {
@@ -88,6 +90,9 @@ impl Waiters {
             waiting.early.remove(at);
             interrupt.fire();
         }
+        if waiting.over {
+            interrupt.fire();
+        }
         interrupt
     }
 
@@ -95,9 +100,12 @@ impl Waiters {
         self.0.lock().now.remove(&unique);
     }
 
-    /// Nobody wants an answer any more.
-    pub(crate) fn interrupt_all(&self) {
-        for interrupt in self.0.lock().now.values() {
+    /// Nobody wants an answer any more, also not those whose requests were heard and wait for a thread
+    /// still.
+    pub(crate) fn end_all(&self) {
+        let mut waiting = self.0.lock();
+        waiting.over = true;
+        for interrupt in waiting.now.values() {
             interrupt.fire();
         }
     }
