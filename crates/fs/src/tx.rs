@@ -6,7 +6,7 @@ use crate::schema::{BackingRecord, Counter, Entry, Form, Inode, Job, Keys, MapEn
 use crate::session::{Doomed, Effects, Shared};
 use crate::types::{Attr, Ino, Time};
 use bytes::Bytes;
-use kv::{Key, KeyRange, Page, Query, Read, Txn, Watch};
+use kv::{Key, KeyRange, Page, Query, Read, Txn, Version, Watch};
 use std::sync::Arc;
 
 /// How many keys share the load of a counter on an engine that adds by reading.
@@ -139,6 +139,11 @@ impl Tx {
     }
 
     // Reading.
+
+    /// The version that it sees.
+    pub(crate) fn version(&self) -> Version {
+        self.txn.version()
+    }
 
     pub(crate) async fn get(&mut self, key: &Key, read: Read) -> Result<Option<Bytes>> {
         match self.txn.get(key, read).await {

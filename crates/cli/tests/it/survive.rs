@@ -10,6 +10,7 @@ use rustix::fs::{FlockOperation, OFlags, XattrFlags, flock, removexattr, setxatt
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::ground::{Ground, is_mounted, wait};
+use crate::listing::{directory, some_names};
 use crate::peer::Peer;
 
 /// Kills the daemon, and waits until there is another.
@@ -178,6 +179,34 @@ fn what_is_open_stays_open() {
     });
     ground.remount();
     assert_eq!(fs::read(&mapped).unwrap(), bytes);
+}
+
+#[test]
+fn a_listing_goes_on_behind_the_last_name() {
+    let Some(ground) = Ground::new("a listing outlives its daemon") else { return };
+    let place = ground.directory("place");
+    let name = |number: usize| format!("name-{number:05}");
+    for number in 0..4000 {
+        fs::write(place.join(name(number)), b"").unwrap();
+    }
+    let dir = directory(&place);
+    let mut seen = Vec::new();
+    while seen.len() < 1500 {
+        seen.extend(some_names(&dir, 4096));
+    }
+    kill(&ground);
+    // By position, this would move all that follows.
+    for number in 0..700 {
+        fs::remove_file(place.join(name(number))).unwrap();
+    }
+    loop {
+        let names = some_names(&dir, 4096);
+        if names.is_empty() {
+            break;
+        }
+        seen.extend(names);
+    }
+    assert_eq!(seen, (0..4000).map(name).collect::<Vec<_>>());
 }
 
 #[test]

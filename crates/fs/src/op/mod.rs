@@ -33,7 +33,7 @@ mod write;
 pub(crate) mod xattr;
 
 use crate::session::OpKind;
-pub use readdir::LISTING_ENTRIES;
+pub use readdir::{FIRST_ENTRIES, LISTING_ENTRIES};
 
 /// Every operation and its kind.
 pub const KINDS: &[(&str, OpKind)] = &[

@@ -1,8 +1,12 @@
 //! readdir and readdirplus: the names of a directory, in byte order, `.` and `..` first.
 //!
-//! A listing of up to [`LISTING_ENTRIES`] names is one snapshot, taken when the listing begins. A
-//! larger directory is read piece by piece, each behind the last name of the one before: what was
-//! there throughout is seen exactly once.
+//! Names are read in pieces, each one snapshot, behind the last name of the one before: what was there
+//! throughout is seen exactly once. A cookie stands for a name, for everybody and for ever ([`Cookies`]),
+//! since the kernel may go on with one handle where it stopped with another: see docs/adr/0011.
+
+mod piece;
+
+pub(crate) use piece::{Cookies, Piece};
 
 use crate::error::Result;
 use crate::schema::{Entry, Inode};
@@ -11,51 +15,42 @@ use crate::tx::{Sides, Tx, number};
 use crate::types::{Attr, DirEntry, DirHandle, FileType, Ino};
 use bytes::Bytes;
 use kv::{KeyRange, Query, Read};
+use piece::{BEHIND_DOT, BEHIND_DOTS};
+use std::ops::Range;
+use std::sync::Arc;
 
 pub(super) const KIND: OpKind = OpKind::ReadOnly;
 
-/// Names that are listed as of one instant.
+/// The most names that are listed as of one instant.
 pub const LISTING_ENTRIES: usize = 65_536;
+/// Names that are, where a reader begins or goes on at a place of its choice: few, as it waits for them, and
+/// may want no more.
+pub const FIRST_ENTRIES: usize = 2_048;
+/// How much larger than the one before the next piece is.
+const GROWTH: usize = 8;
 /// The most bytes that they take in memory.
 const LISTING_BYTES: usize = 8 << 20;
 /// Entries of a page of the store.
 const PAGE_ENTRIES: usize = 4096;
 
-/// The part of a directory's names that an open directory has in memory.
-#[derive(Debug)]
-pub(crate) struct Listing {
-    /// The number of the first entry in `entries`.
-    first: u64,
-    entries: Vec<DirEntry>,
-    /// Nothing is behind `entries`.
-    complete: bool,
-    /// Where each piece began: its first number, and the name before it.
-    pieces: Vec<(u64, Bytes)>,
+/// Where the reader of an open directory is.
+#[derive(Debug, Clone)]
+pub(crate) struct Reading {
+    /// What it has in memory.
+    piece: Arc<Piece>,
+    /// What of it the last answer had.
+    answered: Range<usize>,
+    /// Names of the next piece.
+    next: usize,
 }
 
-impl Listing {
-    fn end(&self) -> u64 {
-        self.first + self.entries.len() as u64
-    }
-
-    /// The entries from number `from` on, when they are here.
-    fn get(&self, from: u64, limit: usize) -> Option<Vec<DirEntry>> {
-        if from < self.first || (from >= self.end() && !self.complete) {
-            return None;
-        }
-        let at = (from - self.first) as usize;
-        Some(self.entries.iter().skip(at).take(limit).cloned().collect())
-    }
-
-    /// Where to read to get at number `from`: the name before, and the number of what follows.
-    fn piece_for(&self, from: u64) -> (u64, Bytes) {
-        if from >= self.end()
-            && let Some(last) = self.entries.last()
-        {
-            return (self.end(), last.name.clone());
-        }
-        let piece = self.pieces.iter().rev().find(|(first, _)| *first <= from);
-        piece.cloned().unwrap_or_default()
+impl Reading {
+    /// The place behind a cookie. Most readers go on where the last answer ended, or where the room for it
+    /// did: they are looked for there first. That also lets them pass two names with the same cookie, as the
+    /// next answer begins behind the first, and then only the second is in it.
+    fn find(&self, cookie: u64) -> Option<usize> {
+        let at = self.piece.find(cookie, self.answered.clone());
+        at.or_else(|| self.piece.find(cookie, 0..self.piece.len()))
     }
 }
 
@@ -69,28 +64,8 @@ impl Session {
         limit: usize,
     ) -> Result<Vec<DirEntry>> {
         let dir = self.0.handles.dir(handle)?;
-        if cookie == 0 {
-            *dir.listing.lock() = None;
-        }
-        loop {
-            let piece = {
-                let listing = dir.listing.lock();
-                match listing.as_ref() {
-                    Some(listing) => match listing.get(cookie, limit.max(1)) {
-                        Some(entries) => return Ok(entries),
-                        None => listing.piece_for(cookie),
-                    },
-                    None => (0, Bytes::new()),
-                }
-            };
-            let (entries, complete) = self.load(&dir, piece.0, &piece.1).await?;
-            let mut listing = dir.listing.lock();
-            let mut pieces = listing.take().map(|old| old.pieces).unwrap_or_default();
-            if pieces.last().is_none_or(|(first, _)| *first < piece.0) {
-                pieces.push(piece.clone());
-            }
-            *listing = Some(Listing { first: piece.0, entries, complete, pieces });
-        }
+        let Reading { piece, answered, .. } = self.read_on(&dir, cookie, limit).await?;
+        Ok(answered.filter_map(|at| piece.entry(at)).collect())
     }
 
     /// The same, with what is known of each entry's inode. Entries that were removed meanwhile are
@@ -101,9 +76,11 @@ impl Session {
         cookie: u64,
         limit: usize,
     ) -> Result<Vec<(DirEntry, Attr)>> {
+        let dir = self.0.handles.dir(handle)?;
         let mut from = cookie;
         loop {
-            let entries = self.readdir(handle, from, limit).await?;
+            let Reading { piece, answered, .. } = self.read_on(&dir, from, limit).await?;
+            let entries: Vec<DirEntry> = answered.filter_map(|at| piece.entry(at)).collect();
             let Some(last) = entries.last() else {
                 return Ok(Vec::new());
             };
@@ -120,61 +97,146 @@ impl Session {
         }
     }
 
-    /// Reads entries behind a name, the first of which has number `first`.
-    async fn load(
-        &self,
-        dir: &OpenDir,
-        first: u64,
-        behind: &[u8],
-    ) -> Result<(Vec<DirEntry>, bool)> {
+    /// Moves the reader of a directory behind a cookie, and up to `limit` entries on.
+    async fn read_on(&self, dir: &OpenDir, cookie: u64, limit: usize) -> Result<Reading> {
         let ino = dir.ino;
-        self.view(|mut tx| async move {
-            let mut entries = Vec::new();
-            let mut cookie = first;
-            let inode = tx.inode_seen(ino).await?;
-            if first == 0 {
-                for (name, ino) in [(&b"."[..], ino), (b"..", inode.parent)] {
-                    cookie += 1;
-                    let name = Bytes::from_static(name);
-                    entries.push(DirEntry { name, ino, file_type: FileType::Directory, cookie });
+        let reading = if cookie == 0 { None } else { dir.reading.lock().clone() };
+        let found = reading.and_then(|reading| Some((reading.find(cookie)?, reading)));
+        let (piece, at, next) = match found {
+            Some((at, reading)) if self.may_tell(ino, &reading.piece) => {
+                let Reading { piece, next, .. } = reading;
+                if at < piece.len() || piece.complete {
+                    (piece, at, next)
+                } else {
+                    let last = piece.name(at - 1);
+                    let piece = self.load(ino, last.as_deref(), next.max(limit)).await?;
+                    (piece, 0, next.saturating_mul(GROWTH))
                 }
             }
-            let mut range = tx.keys.entries(ino);
-            if !behind.is_empty() {
-                range.start = tx.keys.entry(ino, behind).successor();
+            // What is in memory is too old, or does not have the cookie.
+            found => {
+                let known = found.and_then(|(at, reading)| reading.piece.name(at - 1));
+                let name = match (known, cookie) {
+                    (_, 0..=BEHIND_DOTS) => None,
+                    (Some(name), _) => Some(name),
+                    (None, _) => self.name_of(ino, cookie).await?,
+                };
+                let at = match (&name, cookie) {
+                    (Some(_), _) => 0,
+                    (None, 0..=BEHIND_DOTS) => cookie as usize,
+                    // A name that is gone, and forgotten. What follows it is not known, so that all names come
+                    // again: none is left out, and from here on the reader knows where it is.
+                    (None, _) => BEHIND_DOTS as usize,
+                };
+                if cookie == 0 {
+                    self.0.places.begin(ino);
+                }
+                let piece = self.load(ino, name.as_deref(), FIRST_ENTRIES.max(limit)).await?;
+                (piece, at, FIRST_ENTRIES * GROWTH)
             }
-            let mut next = Some(Query::new(range).limit(PAGE_ENTRIES));
-            let mut bytes = 0;
-            while let Some(query) = next {
-                let page = tx.range(&query, Read::Snapshot).await?;
-                entries.reserve(page.len());
-                bytes += page.bytes();
-                // One allocation for the names of a page.
-                let mut names = Vec::with_capacity(page.bytes());
-                let mut found = Vec::with_capacity(page.len());
-                for (key, value) in page.iter() {
-                    let start = names.len();
-                    let entry = Entry::decode(key, value);
-                    let (Some(entry), true) = (entry, tx.keys.entry_name(key, &mut names)) else {
-                        return Err(tx.damaged(key, "is damaged"));
-                    };
-                    found.push((entry, start..names.len()));
+        };
+        let end = at.saturating_add(limit.max(1)).min(piece.len());
+        let reading = Reading { piece, answered: at.min(end)..end, next };
+        *dir.reading.lock() = Some(reading.clone());
+        Ok(reading)
+    }
+
+    /// Whether a piece may be told behind a cookie. The kernel keeps one listing for all handles, each part of
+    /// it from whoever came first to where it ended, and believes it to be no older than its beginning. So
+    /// when somebody has begun after this piece was read, it must still be true.
+    fn may_tell(&self, ino: Ino, piece: &Piece) -> bool {
+        !self.0.places.begun_since(ino, piece)
+            || self.0.volume.world.store.engine().newest() == Some(piece.at)
+    }
+
+    /// Reads a piece, from the start or behind a name, of about so many entries.
+    async fn load(&self, ino: Ino, behind: Option<&[u8]>, entries: usize) -> Result<Arc<Piece>> {
+        let entries_max = entries.min(LISTING_ENTRIES);
+        // Before anything is read: who begins meanwhile began later.
+        let begun = self.0.places.now();
+        let cookies = Cookies::of(&self.0.volume.record);
+        let piece = self
+            .view(|mut tx| async move {
+                let mut piece = Piece::new(tx.version(), begun);
+                let inode = tx.inode_seen(ino).await?;
+                if behind.is_none() {
+                    let dots = [(0..1, ino, BEHIND_DOT), (0..2, inode.parent, BEHIND_DOTS)];
+                    let dots =
+                        dots.map(|(name, ino, cookie)| (name, ino, FileType::Directory, cookie));
+                    piece.add(Bytes::from_static(b".."), dots.into_iter());
                 }
-                let names = Bytes::from(names);
-                for (Entry { ino, file_type }, range) in found {
-                    cookie += 1;
-                    entries.push(DirEntry { name: names.slice(range), ino, file_type, cookie });
+                let mut next = Some(names(&tx, ino, behind));
+                let mut bytes = 0;
+                while let Some(query) = next {
+                    let query = query
+                        .limit(PAGE_ENTRIES.min(entries_max.saturating_sub(piece.len()).max(1)));
+                    let page = tx.range(&query, Read::Snapshot).await?;
+                    bytes += page.bytes();
+                    // One allocation for the names of a page.
+                    let mut names = Vec::with_capacity(page.bytes());
+                    let mut found = Vec::with_capacity(page.len());
+                    for (key, value) in page.iter() {
+                        let start = names.len();
+                        let entry = Entry::decode(key, value);
+                        let (Some(entry), true) = (entry, tx.keys.entry_name(key, &mut names))
+                        else {
+                            return Err(tx.damaged(key, "is damaged"));
+                        };
+                        let cookie = cookies.behind(names.get(start..).unwrap_or_default());
+                        found.push((start..names.len(), entry.ino, entry.file_type, cookie));
+                    }
+                    // It is kept for long.
+                    names.shrink_to_fit();
+                    piece.add(Bytes::from(names), found.into_iter());
+                    next = if page.more { query.behind(&page) } else { None };
+                    if next.is_some() && (piece.len() >= entries_max || bytes >= LISTING_BYTES) {
+                        return Ok((tx, piece));
+                    }
                 }
-                next = if page.more { query.behind(&page) } else { None };
-                if next.is_some() && (entries.len() >= LISTING_ENTRIES || bytes >= LISTING_BYTES) {
-                    return Ok((tx, (entries, false)));
-                }
+                let changed = tx.sides(ino, &inode).await?.changed;
+                tx.session.note_read(ino, &inode, changed);
+                piece.complete = true;
+                Ok((tx, piece))
+            })
+            .await?;
+        let piece = Arc::new(piece);
+        self.0.places.keep(ino, &piece);
+        Ok(piece)
+    }
+
+    /// The name that a cookie stands for: one that was told lately, or one that is there.
+    async fn name_of(&self, ino: Ino, cookie: u64) -> Result<Option<Bytes>> {
+        if let Some(name) = self.0.places.find(ino, cookie) {
+            return Ok(Some(name));
+        }
+        let cookies = Cookies::of(&self.0.volume.record);
+        let mut behind: Option<Bytes> = None;
+        // A page for each snapshot: no name moves meanwhile, and a large directory takes its time.
+        loop {
+            let from = behind.as_deref();
+            let (found, last) = self
+                .view(|mut tx| async move {
+                    let query = names(&tx, ino, from).limit(PAGE_ENTRIES);
+                    let page = tx.range(&query, Read::Snapshot).await?;
+                    let mut name = Vec::new();
+                    for (key, _) in page.iter() {
+                        name.clear();
+                        if !tx.keys.entry_name(key, &mut name) {
+                            return Err(tx.damaged(key, "is damaged"));
+                        }
+                        if cookies.behind(&name) == cookie {
+                            return Ok((tx, (Some(Bytes::from(name)), None)));
+                        }
+                    }
+                    let last = page.more.then(|| Bytes::from(name)).filter(|name| !name.is_empty());
+                    Ok((tx, (None, last)))
+                })
+                .await?;
+            match last {
+                None => return Ok(found),
+                last => behind = last,
             }
-            let changed = tx.sides(ino, &inode).await?.changed;
-            tx.session.note_read(ino, &inode, changed);
-            Ok((tx, (entries, true)))
-        })
-        .await
+        }
     }
 
     /// What is known of the inodes of entries; `None` for those that are gone.
@@ -207,6 +269,15 @@ impl Session {
         })
         .await
     }
+}
+
+/// All names of a directory behind one, or all.
+fn names(tx: &Tx, ino: Ino, behind: Option<&[u8]>) -> Query {
+    let mut range = tx.keys.entries(ino);
+    if let Some(name) = behind {
+        range.start = tx.keys.entry(ino, name).successor();
+    }
+    Query::new(range)
 }
 
 /// Cuts sorted numbers into runs without wide gaps.
@@ -250,4 +321,51 @@ pub(crate) async fn scan(tx: &mut Tx, first: Ino, last: Ino, found: &mut Vec<Att
         found.push(tx.attr_with(ino, &inode, sides)?);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(cookies: &[u64]) -> Arc<Piece> {
+        let mut piece = Piece::new(1, 1);
+        let names = cookies.iter().enumerate();
+        let names = names.map(|(at, cookie)| (at..at + 1, 1, FileType::File, *cookie));
+        piece.add(Bytes::from(vec![b'x'; cookies.len()]), names);
+        piece.complete = true;
+        Arc::new(piece)
+    }
+
+    #[test]
+    fn names_with_the_same_cookie_hold_up_nobody() {
+        let cookies = [10, 20, 7, 7, 30, 7, 40, 50, 7];
+        for limit in 1..=cookies.len() {
+            let piece = piece(&cookies);
+            let mut reading = Reading { piece, answered: 0..0, next: 1 };
+            let (mut at, mut seen) = (0, [0; 9]);
+            let mut answers = 0;
+            while at < cookies.len() {
+                let end = (at + limit).min(cookies.len());
+                reading.answered = at..end;
+                seen[at..end].iter_mut().for_each(|times| *times += 1);
+                let next = reading.find(cookies[end - 1]);
+                assert!(next.is_some_and(|next| next > at), "{limit}: back from {at}");
+                at = next.unwrap_or_default();
+                answers += 1;
+            }
+            assert!(seen.iter().all(|times| *times > 0), "{limit}: one was left out: {seen:?}");
+            assert!(answers <= cookies.len());
+        }
+    }
+
+    #[test]
+    fn cookies_are_positions_that_the_kernel_can_have() {
+        let (one, other) = (Cookies::seeded(1), Cookies::seeded(2));
+        for number in 0..10_000_u32 {
+            let name = number.to_string();
+            let cookie = one.behind(name.as_bytes());
+            assert!(cookie > BEHIND_DOTS && i64::try_from(cookie).is_ok());
+            assert_ne!(cookie, other.behind(name.as_bytes()));
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Kind, Result, bad_handle};
 use crate::local::Backed;
-use crate::op::readdir::Listing;
+use crate::op::readdir::Reading;
 use crate::types::{DirHandle, Handle, Ino, OpenFlags};
 use base::sync::Mutex;
 use std::collections::BTreeMap;
@@ -21,7 +21,8 @@ pub(crate) struct OpenFile {
 #[derive(Debug)]
 pub(crate) struct OpenDir {
     pub(crate) ino: Ino,
-    pub(crate) listing: Mutex<Option<Listing>>,
+    /// Where its reader is, when it has begun.
+    pub(crate) reading: Mutex<Option<Reading>>,
 }
 
 /// The table of handles.
@@ -71,7 +72,7 @@ impl Handles {
     pub(crate) fn add_dir(&self, ino: Ino) -> Result<DirHandle> {
         let mut table = self.table.lock();
         let number = table.number(self.max)?;
-        table.dirs.insert(number, Arc::new(OpenDir { ino, listing: Mutex::new(None) }));
+        table.dirs.insert(number, Arc::new(OpenDir { ino, reading: Mutex::new(None) }));
         Ok(DirHandle(number))
     }
 

@@ -11,6 +11,7 @@ mod open_files;
 mod oplog;
 mod options;
 mod peers;
+mod places;
 mod quick;
 mod start;
 mod times;
@@ -36,6 +37,7 @@ use kv::{Durability, Key};
 use open_files::OpenFiles;
 use oplog::OpLog;
 use peers::Peers;
+use places::Places;
 use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -77,6 +79,7 @@ pub(crate) struct Shared {
     pub(crate) handles: Handles,
     pub(crate) times: times::AccessTimes,
     pub(crate) known: Known,
+    pub(crate) places: Places,
     pub(crate) jobs_waiting: AtomicBool,
     /// When the heartbeat was last written, in nanoseconds of this session's clock.
     pub(crate) beaten: AtomicU64,

@@ -1,8 +1,8 @@
 //! How sessions begin and end.
 
 use super::{
-    Counts, Handles, Known, Numbers, OpLog, OpenFiles, Peers, Session, SessionOptions, Shared,
-    Sharing, asked, times,
+    Counts, Handles, Known, Numbers, OpLog, OpenFiles, Peers, Places, Session, SessionOptions,
+    Shared, Sharing, asked, times,
 };
 use crate::error::{Error, Kind, Result};
 use crate::local::Local;
@@ -57,6 +57,7 @@ impl Session {
                 handles: Handles::new(options.handles_max, options.handles_from),
                 times: times::AccessTimes::default(),
                 known: Known::default(),
+                places: Places::default(),
                 // What a crash has left behind.
                 jobs_waiting: AtomicBool::new(true),
                 beaten: AtomicU64::new(0),
