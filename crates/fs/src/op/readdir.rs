@@ -14,7 +14,7 @@ use crate::session::{OpKind, OpenDir, Session};
 use crate::tx::{Sides, Tx, number};
 use crate::types::{Attr, DirEntry, DirHandle, FileType, Ino};
 use bytes::Bytes;
-use kv::{KeyRange, Query, Read};
+use kv::{Key, KeyRange, Query, Read};
 use piece::{BEHIND_DOT, BEHIND_DOTS};
 use std::ops::Range;
 use std::sync::Arc;
@@ -68,8 +68,8 @@ impl Session {
         Ok(answered.filter_map(|at| piece.entry(at)).collect())
     }
 
-    /// The same, with what is known of each entry's inode. Entries that were removed meanwhile are
-    /// left out.
+    /// The same, with what is known of each entry's inode. An entry is what its name stands for now, and is
+    /// left out when that is nothing any more: the kernel keeps what it is told here.
     pub async fn readdirplus(
         &self,
         handle: DirHandle,
@@ -85,11 +85,14 @@ impl Session {
                 return Ok(Vec::new());
             };
             from = last.cookie;
-            let found = self.attrs(&entries).await?;
+            let found = self.attrs(dir.ino, &piece, &entries).await?;
             let both: Vec<(DirEntry, Attr)> = entries
                 .into_iter()
                 .zip(found)
-                .filter_map(|(entry, attr)| Some((entry, attr?)))
+                .filter_map(|(entry, attr)| {
+                    let attr = attr?;
+                    Some((DirEntry { ino: attr.ino, file_type: attr.file_type(), ..entry }, attr))
+                })
                 .collect();
             if !both.is_empty() {
                 return Ok(both);
@@ -239,10 +242,19 @@ impl Session {
         }
     }
 
-    /// What is known of the inodes of entries; `None` for those that are gone.
-    async fn attrs(&self, entries: &[DirEntry]) -> Result<Vec<Option<Attr>>> {
+    /// What is known of what entries stand for, all at one version; `None` for those that are gone.
+    async fn attrs(
+        &self,
+        ino: Ino,
+        piece: &Piece,
+        entries: &[DirEntry],
+    ) -> Result<Vec<Option<Attr>>> {
         self.view(|mut tx| async move {
-            let mut inodes: Vec<Ino> = entries.iter().map(|entry| entry.ino).collect();
+            let mut now: Vec<Option<Ino>> = entries.iter().map(|entry| Some(entry.ino)).collect();
+            if tx.version() != piece.at {
+                named_now(&mut tx, ino, entries, &mut now).await?;
+            }
+            let mut inodes: Vec<Ino> = now.iter().flatten().copied().collect();
             inodes.sort_unstable();
             inodes.dedup();
             // In the order of their numbers.
@@ -260,11 +272,11 @@ impl Session {
                     [] => {}
                 }
             }
-            let attr_of = |entry: &DirEntry| {
-                let at = found.binary_search_by_key(&entry.ino, |attr| attr.ino).ok()?;
+            let attr_of = |ino: &Option<Ino>| {
+                let at = found.binary_search_by_key(&(*ino)?, |attr| attr.ino).ok()?;
                 found.get(at).copied()
             };
-            let attrs = entries.iter().map(attr_of).collect();
+            let attrs = now.iter().map(attr_of).collect();
             Ok((tx, attrs))
         })
         .await
@@ -278,6 +290,32 @@ fn names(tx: &Tx, ino: Ino, behind: Option<&[u8]>) -> Query {
         range.start = tx.keys.entry(ino, name).successor();
     }
     Query::new(range)
+}
+
+/// The inodes that entries stand for now, but for the dots.
+async fn named_now(
+    tx: &mut Tx,
+    ino: Ino,
+    entries: &[DirEntry],
+    now: &mut [Option<Ino>],
+) -> Result<()> {
+    let is_name = |entry: &DirEntry| entry.cookie > BEHIND_DOTS;
+    let keys: Vec<Key> = entries
+        .iter()
+        .filter(|entry| is_name(entry))
+        .map(|entry| tx.keys.entry(ino, &entry.name))
+        .collect();
+    let wanted: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    let records = tx.get_many(&wanted, Read::Snapshot).await?;
+    let named = now.iter_mut().zip(entries).filter(|(_, entry)| is_name(entry));
+    for ((now, _), (key, record)) in named.zip(keys.iter().zip(records)) {
+        *now = match record.map(|record| Entry::decode(key, &record)) {
+            None => None,
+            Some(Some(entry)) => Some(entry.ino),
+            Some(None) => return Err(tx.damaged(key, "is damaged")),
+        };
+    }
+    Ok(())
 }
 
 /// Cuts sorted numbers into runs without wide gaps.

@@ -3,6 +3,7 @@
 use crate::ground::Ground;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::mem::MaybeUninit;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 #[test]
@@ -106,4 +107,52 @@ fn a_read_of_what_the_kernel_has_cached_changes_the_access_time() {
     assert_eq!(fs::read(&path).unwrap(), b"news");
     assert_eq!(fs::metadata(&path).unwrap().accessed().unwrap(), read.accessed().unwrap());
     assert_eq!(reads(&ground), before);
+}
+
+/// The kernel keeps what a listing tells of names, and for ever: it must be what they are now.
+#[test]
+fn a_listing_brings_no_old_name_back() {
+    let ground = Ground::private();
+    let place = ground.at("d");
+    fs::create_dir(&place).unwrap();
+    for number in 0..900 {
+        fs::write(place.join(format!("{number:03}")), number.to_string()).unwrap();
+    }
+    let dir = fs::File::open(&place).unwrap();
+    let mut buffer = vec![MaybeUninit::uninit(); 4096];
+    let mut listing = rustix::fs::RawDir::new(&dir, &mut buffer);
+    let mut listed = vec![listing.next().unwrap().unwrap().file_name().to_owned()];
+    while !listing.is_buffer_empty() {
+        listed.push(listing.next().unwrap().unwrap().file_name().to_owned());
+    }
+    assert!(listed.len() < 400, "all at once");
+    fs::rename(place.join("500"), place.join("moved")).unwrap();
+    fs::rename(place.join("600"), place.join("601")).unwrap();
+    fs::remove_file(place.join("700")).unwrap();
+    fs::write(place.join("700"), b"anew").unwrap();
+    fs::rename(place.join("800"), ground.at("elsewhere")).unwrap();
+    let plus = |ground: &Ground| {
+        let stats = ground.mount.stats();
+        stats.iter().find(|stats| stats.name == "readdirplus").map_or(0, |stats| stats.count)
+    };
+    let before = plus(&ground);
+    while let Some(entry) = {
+        // The kernel asks for attributes on behalf of one who wants those that it was just told of.
+        if listing.is_buffer_empty() {
+            let last = std::str::from_utf8(listed.last().unwrap().to_bytes()).unwrap();
+            fs::metadata(place.join(last)).unwrap();
+        }
+        listing.next()
+    } {
+        listed.push(entry.unwrap().file_name().to_owned());
+    }
+    assert!(plus(&ground) > before + 10, "attributes were not asked for");
+    for gone in ["500", "600", "800"] {
+        let found = fs::metadata(place.join(gone));
+        assert_eq!(found.unwrap_err().kind(), std::io::ErrorKind::NotFound, "{gone}");
+    }
+    assert_eq!(fs::read(place.join("700")).unwrap(), b"anew");
+    assert_eq!(fs::read(place.join("601")).unwrap(), b"600");
+    assert_eq!(fs::read(place.join("moved")).unwrap(), b"500");
+    assert_eq!(fs::read_dir(&place).unwrap().count(), 898);
 }

@@ -288,3 +288,41 @@ fn no_handle_goes_on_with_less_than_another_began_with() {
         assert_eq!(rest, session.readdir(new, first[99].cookie, 2000).await.unwrap());
     });
 }
+
+#[test]
+fn a_listing_with_attributes_tells_what_names_stand_for_now() {
+    block_on(async {
+        let (_, session) = session().await;
+        let ino = dir_of(&session, 0..100).await;
+        let handle = session.opendir(&root(), ino).await.unwrap();
+        let first = session.readdirplus(handle, 0, 12).await.unwrap();
+        let rename = async |from, to| {
+            session.rename(&root(), ino, &name(from), ino, &name(to), PLAIN).await.unwrap();
+        };
+        rename(50, 200).await;
+        rename(60, 61).await;
+        session.unlink(&root(), ino, &name(70)).await.unwrap();
+        let anew = session.mkdir(&root(), ino, &name(70), 0o755).await.unwrap();
+        let linked = session.lookup(&root(), ino, &name(80)).await.unwrap();
+        session.link(&root(), linked.ino, ino, &name(201)).await.unwrap();
+        session.unlink(&root(), ino, &name(80)).await.unwrap();
+        let mut rest = Vec::new();
+        let mut cookie = first[11].0.cookie;
+        loop {
+            let more = session.readdirplus(handle, cookie, 9).await.unwrap();
+            let Some((last, _)) = more.last() else { break };
+            cookie = last.cookie;
+            rest.extend(more);
+        }
+        let names: Vec<_> = rest.iter().map(|(entry, _)| entry.name.to_vec()).collect();
+        let wanted: Vec<_> =
+            (10..100).filter(|number| ![50, 60, 80].contains(number)).map(name).collect();
+        assert_eq!(names, wanted);
+        for (entry, attr) in &rest {
+            let now = session.lookup(&root(), ino, &entry.name).await.unwrap();
+            assert_eq!((entry.ino, attr), (now.ino, &now), "{:?}", entry.name);
+            assert_eq!(entry.file_type, now.file_type());
+        }
+        assert!(rest.iter().any(|(entry, _)| entry.ino == anew.ino));
+    });
+}
