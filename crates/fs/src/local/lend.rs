@@ -73,11 +73,19 @@ impl Session {
         self.0.local.as_ref().filter(|_| self.0.lends)
     }
 
-    /// A file for an inode that is about to be made and opened as `flags` say; `None` where the kernel would
-    /// not use it.
-    pub(crate) fn begin_loan(&self, ino: Option<Ino>, flags: OpenFlags) -> Option<Loan<'_>> {
+    /// A file for an inode that is about to be made in a directory and opened as `flags` say; `None` where the
+    /// kernel would not use it, and where what is made stays small: then it is cheaper in the store from the first.
+    pub(crate) fn begin_loan(
+        &self,
+        ino: Option<Ino>,
+        dir: Ino,
+        flags: OpenFlags,
+    ) -> Option<Loan<'_>> {
         let local = self.lending().filter(|local| local.pool.is_known_to_kernel())?;
         let ino = ino.filter(|_| flags.write || flags.append)?;
+        if local.habits.stays_small(dir, || self.parent_known(dir)) {
+            return None;
+        }
         let Some(backed) = local.take_quickly() else {
             local.work.tell();
             return None;
@@ -89,6 +97,30 @@ impl Session {
         let mut loan = Loan { local, ino, backed: Some(backed), moving: None };
         loan.moving = Some(local.begin_move(ino)?);
         Some(loan)
+    }
+
+    /// The directory above a directory, when that is known without asking the store.
+    fn parent_known(&self, dir: Ino) -> Option<Ino> {
+        let newest = self.0.volume.world.store.engine().newest()?;
+        let parent = self.0.known.dir(newest, dir)?.parent;
+        (parent != 0).then_some(parent)
+    }
+
+    /// What a file that was made in a directory has become, now that its last handle is gone.
+    pub(crate) fn note_habit(&self, ino: Ino, made_in: Option<Ino>) {
+        let Some((local, dir)) = self.lending().zip(made_in) else {
+            return;
+        };
+        let max = u64::from(self.0.volume.record.inline_bytes_max);
+        let file = local.table.lock().files.get(&ino).cloned();
+        let len = match file.filter(|file| file.is_lent()) {
+            Some(file) => file.backed.file.stat().map(|stat| stat.len),
+            // What is in the store is small.
+            None => Ok(0),
+        };
+        if let Ok(len) = len {
+            local.habits.note(dir, len <= max);
+        }
     }
 
     /// The file of an inode, if its bytes are in one that is open here.
@@ -212,6 +244,13 @@ impl Session {
             Form::Inline => self.take_backing(local).await?,
             Form::Mapped => return Err(unsupported("the file is mapped")),
         };
+        if !own
+            && !discard
+            && let Some(dir) = self.0.open.take_made_in(ino)
+        {
+            // It was thought to stay small. Those that are made beside it meanwhile are not.
+            local.habits.note(dir, false);
+        }
         let served_here = self.0.open.is_by_kernel(ino) == Some(false);
         let backed_ref = &backed;
         let lent = self

@@ -6,6 +6,7 @@
 //! stands in the store, so that whoever comes after a crash knows which to look at.
 
 mod bytes;
+mod habit;
 mod lend;
 mod pool;
 mod reading;
@@ -25,6 +26,7 @@ use crate::schema::{Form, Inode};
 use crate::session::Shared;
 use crate::types::{Attr, Ino, Time};
 use base::sync::{Condvar, Mutex};
+use habit::Habits;
 use home::{Home, Place, Stat};
 use pool::UNTOUCHED;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -46,6 +48,8 @@ pub(crate) struct Local {
     pub(crate) home: Arc<dyn Home>,
     pub(crate) volume: u16,
     pub(crate) pool: Pool,
+    /// What new files are likely to become.
+    pub(crate) habits: Habits,
     table: Mutex<Table>,
     /// How many files the table has: most who ask need not look.
     count: AtomicUsize,
@@ -277,6 +281,7 @@ impl Local {
             home,
             volume,
             pool: Pool::default(),
+            habits: Habits::default(),
             table: Mutex::default(),
             count: AtomicUsize::new(0),
             settled: AtomicU64::new(0),

@@ -30,14 +30,14 @@ impl Session {
         let new = New { mode, reserved: self.0.reserve().await?, ..New::default() };
         let held = Held::begin(self, new.reserved);
         let found = Mutex::new(None);
-        let loan = self.begin_loan(new.reserved, flags);
+        let loan = self.begin_loan(new.reserved, parent, flags);
         if let Some(attr) = self.create_quickly(caller, parent, name, &new, loan.as_ref())? {
-            return self.made(attr, held, loan, flags).await;
+            return self.made(attr, parent, held, loan, flags).await;
         }
         let made = Making { held: &held, loan: loan.as_ref(), found: &found };
         let (attr, made) = self.create_in(caller, parent, name, &new, flags, made).await?;
         if made {
-            return self.made(attr, held, loan, flags).await;
+            return self.made(attr, parent, held, loan, flags).await;
         }
         drop((held, loan));
         let found = found.lock().take();
@@ -97,6 +97,7 @@ impl Session {
     pub(super) async fn made(
         &self,
         attr: Attr,
+        parent: Ino,
         held: Held<'_>,
         loan: Option<Loan<'_>>,
         flags: OpenFlags,
@@ -107,6 +108,7 @@ impl Session {
         let live = backed.is_some();
         held.enter(attr.ino);
         self.0.open.decide(attr.ino, live);
+        self.0.open.made_in(attr.ino, parent);
         let handle = held.into_handle(attr.ino, flags, backed).await?;
         Ok((Attr { live, ..attr }, handle))
     }

@@ -19,14 +19,20 @@ impl Session {
         // What Linux takes from the mode of mkdir: the set-id bits come from the parent.
         let mode = mode::DIRECTORY | mode & (0o777 | mode::STICKY);
         let new = &New { mode, reserved: self.0.reserve().await?, ..New::default() };
-        if let Some(attr) = self.make_quickly(caller, parent, name, new)? {
-            return Ok(attr);
+        let attr = match self.make_quickly(caller, parent, name, new)? {
+            Some(attr) => attr,
+            None => {
+                self.change(KIND, |mut tx| async move {
+                    let (ino, inode) = make(&mut tx, caller, parent, name, new).await?;
+                    let attr = tx.attr_with(ino, &inode, Default::default())?;
+                    Ok((tx, attr))
+                })
+                .await?
+            }
+        };
+        if let Some(local) = &self.0.local {
+            local.habits.is_in(attr.ino, parent);
         }
-        self.change(KIND, |mut tx| async move {
-            let (ino, inode) = make(&mut tx, caller, parent, name, new).await?;
-            let attr = tx.attr_with(ino, &inode, Default::default())?;
-            Ok((tx, attr))
-        })
-        .await
+        Ok(attr)
     }
 }

@@ -45,6 +45,9 @@ impl Session {
     /// when nobody waits for it any more.
     pub(crate) async fn leave_last(&self, ino: Ino, last: Last) -> Result<()> {
         let mut leaving = Leaving { session: self, ino, last, done: false };
+        // Before it goes, if it goes.
+        self.note_habit(ino, last.made_in);
+        leaving.last.made_in = None;
         if self.0.private {
             if last.locked {
                 self.drop_locks(ino).await?;

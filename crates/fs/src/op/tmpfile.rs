@@ -22,7 +22,7 @@ impl Session {
         let new = &New { mode, reserved: self.0.reserve().await?, ..New::default() };
         let held = Held::begin(self, new.reserved);
         let held_ref = &held;
-        let loan = self.begin_loan(new.reserved, flags);
+        let loan = self.begin_loan(new.reserved, parent, flags);
         let loan_ref = loan.as_ref();
         let attr = self
             .change(KIND, |mut tx| async move {
@@ -43,7 +43,7 @@ impl Session {
                 Ok((tx, attr))
             })
             .await?;
-        let (attr, handle) = self.made(attr, held, loan, flags).await?;
+        let (attr, handle) = self.made(attr, parent, held, loan, flags).await?;
         // The last handle has to look.
         self.0.open.doom(attr.ino);
         Ok((attr, handle))

@@ -37,6 +37,15 @@ struct Open {
     /// Whether the kernel reads and writes its file by itself, or through this process: the same for all
     /// handles from the first to the last.
     by_kernel: Option<bool>,
+    /// The directory in which it was made, while it is open from then on and nothing is known of its size.
+    made_in: Option<Ino>,
+}
+
+impl Open {
+    fn last(&self) -> Last {
+        let Self { generation, garbage, locked, made_in, .. } = *self;
+        Last { generation, garbage, locked, made_in }
+    }
 }
 
 /// What an open has to do about the lease.
@@ -52,6 +61,8 @@ pub(crate) struct Last {
     pub(crate) generation: u64,
     pub(crate) garbage: bool,
     pub(crate) locked: bool,
+    /// The directory in which it was made, when nobody has asked yet.
+    pub(crate) made_in: Option<Ino>,
 }
 
 /// An inode that is about to be removed and must not be opened before that has happened, or has
@@ -139,7 +150,7 @@ impl OpenFiles {
             return None;
         }
         let open = table.inodes.remove(&ino)?;
-        Some(Last { generation: open.generation, garbage: open.garbage, locked: open.locked })
+        Some(open.last())
     }
 
     /// One handle less, and nobody waits: what the last one has to do is left to the background.
@@ -183,7 +194,7 @@ impl OpenFiles {
             return None;
         }
         let open = table.inodes.remove(&ino)?;
-        Some(Last { generation: open.generation, garbage: open.garbage, locked: open.locked })
+        Some(open.last())
     }
 
     /// Those that the client may have.
@@ -222,6 +233,18 @@ impl OpenFiles {
             Some(open) => *open.by_kernel.get_or_insert(wanted),
             None => false,
         }
+    }
+
+    /// The inode was made in a directory.
+    pub(crate) fn made_in(&self, ino: Ino, dir: Ino) {
+        if let Some(open) = self.0.lock().inodes.get_mut(&ino) {
+            open.made_in = Some(dir);
+        }
+    }
+
+    /// Where it was made, when it is open from then on: told once.
+    pub(crate) fn take_made_in(&self, ino: Ino) -> Option<Ino> {
+        self.0.lock().inodes.get_mut(&ino)?.made_in.take()
     }
 
     /// What was decided.
