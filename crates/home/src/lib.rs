@@ -78,6 +78,11 @@ pub trait Home: Send + Sync + Debug {
         false
     }
 
+    /// How many files of it this process can have open, with all else that it has open.
+    fn open_max(&self) -> usize {
+        4096
+    }
+
     /// Where it is, for people.
     fn describe(&self) -> String;
 }
@@ -95,6 +100,11 @@ pub trait Backing: Send + Sync + Debug {
 
     /// Cuts or extends to exactly `len` bytes; new bytes are zero.
     fn truncate(&self, len: u64) -> io::Result<()>;
+
+    /// Cuts it to nothing, as a file that is new.
+    fn empty(&self) -> io::Result<()> {
+        self.truncate(0)
+    }
 
     /// Takes room for a range; the file grows to its end unless `keep_len`.
     fn allocate(&self, offset: u64, len: u64, keep_len: bool) -> io::Result<()>;
@@ -117,6 +127,11 @@ pub trait Backing: Send + Sync + Debug {
 
     /// Makes all of it durable, its name too.
     fn sync(&self) -> io::Result<()>;
+
+    /// The same, but for times where the host can leave them out.
+    fn sync_data(&self) -> io::Result<()> {
+        self.sync()
+    }
 
     /// Whether anybody else has it open or mapped, in any process.
     fn is_in_use(&self) -> io::Result<bool>;

@@ -101,6 +101,7 @@ impl Home for LocalHome {
         };
         if rustix::fs::fstat(&fd)?.st_size != 0 {
             rustix::fs::ftruncate(&fd, 0)?;
+            forget_cut(&fd);
         }
         Ok(self.backing(fd, &path, false))
     }
@@ -139,6 +140,11 @@ impl Home for LocalHome {
         self.read_only
     }
 
+    fn open_max(&self) -> usize {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+    }
+
     fn describe(&self) -> String {
         self.name.display().to_string()
     }
@@ -168,6 +174,15 @@ impl LocalFile {
         }
         Ok(())
     }
+}
+
+/// ext4 writes a file to disk when one that was cut to nothing is closed for the first time, for the sake of
+/// programs that replace files so. Whoever uses an emptied file next would wait for that: so it is opened and closed
+/// once, while there is nothing to write.
+fn forget_cut(file: &impl AsFd) {
+    let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    // Where this cannot be done, it is only slower.
+    drop(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()));
 }
 
 fn cannot(error: &io::Error) -> bool {
@@ -206,6 +221,12 @@ impl Backing for LocalFile {
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         Ok(rustix::fs::ftruncate(&self.file, len)?)
+    }
+
+    fn empty(&self) -> io::Result<()> {
+        self.truncate(0)?;
+        forget_cut(&self.file);
+        Ok(())
     }
 
     fn allocate(&self, offset: u64, len: u64, keep_len: bool) -> io::Result<()> {
@@ -303,6 +324,26 @@ impl Backing for LocalFile {
 
     fn sync(&self) -> io::Result<()> {
         rustix::fs::fsync(&self.file)?;
+        self.sync_name()
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        rustix::fs::fdatasync(&self.file)?;
+        self.sync_name()
+    }
+
+    fn is_in_use(&self) -> io::Result<bool> {
+        in_use::is_in_use(self.file.as_fd())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+}
+
+impl LocalFile {
+    /// Makes its name durable, unless it is.
+    fn sync_name(&self) -> io::Result<()> {
         if self.unnamed.load(Ordering::Acquire) {
             // The directories above it, as far as they may be new: up to that of the volume.
             let mut dir = self.dir.as_path();
@@ -317,13 +358,5 @@ impl Backing for LocalFile {
             self.unnamed.store(false, Ordering::Release);
         }
         Ok(())
-    }
-
-    fn is_in_use(&self) -> io::Result<bool> {
-        in_use::is_in_use(self.file.as_fd())
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.file.as_fd())
     }
 }
