@@ -10,6 +10,7 @@ use crate::supervisor::{Served, Supervised, Supervisor, TakenOver};
 use crate::work::{self, Asker};
 use base::exec::block_on;
 use fs::{Atime, Volume};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -27,6 +28,17 @@ const HANDLES_BITS: u32 = 40;
 const END_PATIENCE: Duration = Duration::from_secs(60);
 /// How often those who wait for an unmount are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// As many descriptors as this process may have: files that are open here are opened faster.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if limit.current != limit.maximum
+        && let Err(error) = setrlimit(Resource::Nofile, raised)
+    {
+        tracing::debug!(%error, "the limit of descriptors stays as it is");
+    }
+}
 
 /// What became of a mount.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,6 +145,7 @@ impl Daemon {
         is_first: bool,
         begin: impl FnOnce(&Arc<Self>) -> Result<Server>,
     ) -> Result<()> {
+        raise_descriptors();
         let (sender, events) = channel();
         listen_to_signals(sender.clone())?;
         let daemon = Arc::new(Self {
