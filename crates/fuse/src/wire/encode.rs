@@ -92,7 +92,7 @@ pub(crate) fn reply(unique: u64, answer: &Result<Reply, Errno>) -> Option<(Encod
             out.u64(*handle).u32(*flags).u32(*backing);
         }
         Reply::Created { attr, ttl, handle, flags, backing } => {
-            entry(&mut out, attr, *ttl);
+            entry(&mut out, &as_made(attr), *ttl);
             out.u64(*handle).u32(*flags).u32(*backing);
         }
         Reply::Bytes(bytes) => payload = bytes,
@@ -167,6 +167,14 @@ fn parts(time: Duration) -> (u64, u32) {
 /// How long attributes may be kept: not at all, when nobody tells of what changes.
 fn attr_parts(attr: &Attr, ttl: Duration) -> (u64, u32) {
     parts(if attr.live { Duration::ZERO } else { ttl })
+}
+
+/// A file that was just made is empty, and whatever makes it longer the kernel does or asks for, and knows that its
+/// size and times are old. Without this it would ask for them at once, to see who may open what was just made. But
+/// those who write by themselves take set-user bits from a file without its being told.
+fn as_made(attr: &Attr) -> Attr {
+    let taken = attr.mode & (fs::mode::SETUID | fs::mode::SETGID) != 0;
+    Attr { live: attr.live && taken, ..*attr }
 }
 
 fn entry(out: &mut Encoded, attr: &Attr, ttl: Ttl) {
