@@ -335,6 +335,8 @@ impl OpenStore {
         spawn("session", move || block_on(running.run()))?;
         let tending = session.clone();
         spawn("session-files", move || tending.tend())?;
+        let ready = session.clone();
+        spawn("session-pool", move || ready.keep_ready())?;
         // On a private store there is nobody who could end it.
         if self.world.store.capabilities().shared {
             let watching = session.clone();

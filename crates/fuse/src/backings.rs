@@ -6,7 +6,7 @@
 use crate::device::Device;
 use base::sync::Mutex;
 use rustix::fs::{FileType, MemfdFlags, Mode, OFlags};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,8 +14,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of an entry of the table: the blob, and the number.
+/// Bytes of an entry of the table: the blob and the number by which the kernel knows it, or an inode and none.
 const ENTRY: usize = 16;
+/// The number of what is no file: an inode that is open past the kernel's cache.
+const DIRECT: u32 = u32::MAX;
 /// The most files that the kernel knows of one mount.
 const ENTRIES_MAX: usize = 1 << 16;
 
@@ -31,10 +33,28 @@ pub(crate) struct Backings {
 struct State {
     /// Where in the table a blob is, and its number.
     known: BTreeMap<u64, (usize, u32)>,
+    /// Where in the table an inode is that is open past the cache.
+    direct: BTreeMap<u64, usize>,
+    /// Those that were so when this process began.
+    was_direct: BTreeSet<u64>,
     free: Vec<usize>,
     /// Entries that were ever used.
     used: usize,
     refused: bool,
+}
+
+impl State {
+    /// A free entry of the table.
+    fn take(&mut self) -> Option<usize> {
+        if let Some(at) = self.free.pop() {
+            return Some(at);
+        }
+        if self.used == ENTRIES_MAX {
+            return None;
+        }
+        self.used += 1;
+        Some(self.used - 1)
+    }
 }
 
 impl Backings {
@@ -73,6 +93,8 @@ impl Backings {
             state.used = at + 1;
             match (u64::from_ne_bytes(blob), u32::from_ne_bytes(id)) {
                 (0, _) => state.free.push(at),
+                // It stays in the table, for the next process too.
+                (ino, DIRECT) => drop(state.was_direct.insert(ino)),
                 (blob, id) => drop(state.known.insert(blob, (at, id))),
             }
         }
@@ -109,14 +131,7 @@ impl fs::Registrar for Backings {
         if let Some((_, id)) = state.known.get(&blob) {
             return Some(*id);
         }
-        let at = match state.free.pop() {
-            Some(at) => at,
-            None if state.used < ENTRIES_MAX => {
-                state.used += 1;
-                state.used - 1
-            }
-            None => return None,
-        };
+        let at = state.take()?;
         let made = self.device.open_backing(file).and_then(|id| {
             let noted = self.note(at, blob, id);
             if noted.is_err() {
@@ -152,5 +167,33 @@ impl fs::Registrar for Backings {
         }
         state.known.remove(&blob);
         state.free.push(at);
+    }
+
+    fn begin_direct(&self, ino: u64) -> bool {
+        let mut state = self.state.lock();
+        let Some(at) = state.take() else {
+            return false;
+        };
+        if self.note(at, ino, DIRECT).is_err() {
+            state.free.push(at);
+            return false;
+        }
+        state.direct.insert(ino, at);
+        true
+    }
+
+    fn end_direct(&self, ino: u64) {
+        let mut state = self.state.lock();
+        let Some(at) = state.direct.remove(&ino) else {
+            return;
+        };
+        // One that stays in the table is served without the cache, and else as any other.
+        if self.note(at, 0, 0).is_ok() {
+            state.free.push(at);
+        }
+    }
+
+    fn was_direct(&self, ino: u64) -> bool {
+        self.state.lock().was_direct.contains(&ino)
     }
 }

@@ -286,3 +286,108 @@ fn a_mapping_and_a_writer_outlive_the_daemon() {
         (LARGE, &b"here"[..], &b"here"[..])
     );
 }
+
+/// A directory in which files are expected to stay small.
+fn small_dir(ground: &Ground, name: &str) -> PathBuf {
+    let dir = ground.directory(name);
+    for number in 0..6 {
+        fs::write(dir.join(format!("small {number}")), b"small").unwrap();
+    }
+    dir
+}
+
+#[test]
+fn a_file_that_was_made_to_be_written_is_opened_in_any_way_beside_that() {
+    let proof = "ways to open a file beside its first writer";
+    let Some(mut ground) = Ground::new(proof) else { return };
+    let Some(mut peer) = Peer::start(proof) else { return };
+    let mut files = Vec::new();
+    for (size, len) in [("small", SMALL), ("large", LARGE)] {
+        for first in [OFlags::WRONLY, OFlags::WRONLY | OFlags::APPEND] {
+            for (two, second) in WAYS {
+                let context = format!("{size}, {first:?}, then {two}");
+                let path = small_dir(&ground, &context.replace(' ', "-")).join("file");
+                let append = first.contains(OFlags::APPEND);
+                let mut options = File::options();
+                options.write(true).append(append).create_new(true);
+                let mut writer = options.open(&path).unwrap();
+                let mut known = Known { path, bytes: vec![1; len], round: 1 };
+                writer.write_all(&known.bytes).unwrap();
+                let b = known.open(two, second, &context);
+                known.change(&writer, first, 100);
+                known.change(&b, second, 200);
+                known.change(&writer, first, 300);
+                known.check(&[(&writer, first), (&b, second)], &context);
+                // Mapped while the writer has it open.
+                peer.open(0, OFlags::RDWR, &known.path).unwrap();
+                peer.ask(&format!("map 0 {SMALL}")).unwrap();
+                peer.ask("close 0").unwrap();
+                peer.ask("poke 0 1000 mapped").unwrap();
+                known.bytes[1000..1006].copy_from_slice(b"mapped");
+                if !append {
+                    writer.write_all_at(b"seen", 2000).unwrap();
+                    known.bytes[2000..2004].copy_from_slice(b"seen");
+                    assert_eq!(peer.ask("peek 0 2000 4").unwrap(), "seen", "{context}");
+                }
+                known.change(&writer, first, 3000);
+                known.check(&[(&writer, first), (&b, second)], &context);
+                // Cut by another handle.
+                known.bytes.truncate(4500);
+                File::options().write(true).open(&known.path).unwrap().set_len(4500).unwrap();
+                known.change(&writer, first, 4000);
+                known.check(&[(&writer, first), (&b, second)], &context);
+                drop((writer, b));
+                peer.ask("poke 0 4100 last").unwrap();
+                known.bytes[4100..4104].copy_from_slice(b"last");
+                peer.ask("unmap 0").unwrap();
+                known.check(&[], &context);
+                files.push(known);
+            }
+        }
+    }
+    ground.remount();
+    for known in &files {
+        known.check(&[], "after all");
+    }
+}
+
+#[test]
+fn a_writer_past_the_cache_outlives_the_daemon() {
+    let proof = "writers past the cache outlive the daemon";
+    let Some(mut ground) = Ground::new(proof) else { return };
+    let Some(mut peer) = Peer::start(proof) else { return };
+    if ground.is_native() {
+        return;
+    }
+    let path = small_dir(&ground, "dir").join("file");
+    let writer = File::create_new(&path).unwrap();
+    let mut known = Known { path, bytes: vec![1; SMALL], round: 1 };
+    writer.write_all_at(&known.bytes, 0).unwrap();
+    for round in 0..3 {
+        let context = format!("round {round}");
+        let before = ground.daemons();
+        kill_process(before[0], Signal::KILL).unwrap();
+        wait("another daemon is there", || {
+            let now = ground.daemons();
+            now.len() == 1 && now != before
+        });
+        // Whoever comes first.
+        if round != 1 {
+            known.change(&writer, OFlags::WRONLY, 50);
+        }
+        let reader = File::open(&known.path).unwrap();
+        known.check(&[(&reader, OFlags::RDONLY)], &context);
+        known.change(&writer, OFlags::WRONLY, 100);
+        known.check(&[(&reader, OFlags::RDONLY)], &context);
+        peer.open(0, OFlags::RDWR, &known.path).unwrap();
+        peer.ask(&format!("map 0 {SMALL}")).unwrap();
+        writer.write_all_at(b"seen", 2000).unwrap();
+        known.bytes[2000..2004].copy_from_slice(b"seen");
+        assert_eq!(peer.ask("peek 0 2000 4").unwrap(), "seen", "{context}");
+        peer.ask("unmap 0").unwrap();
+        peer.ask("close 0").unwrap();
+    }
+    drop(writer);
+    ground.remount();
+    known.check(&[], "after all");
+}

@@ -4,7 +4,7 @@ use super::pool::Backed;
 use super::{Local, LocalFile, failed};
 use crate::access;
 use crate::error::{Error, Kind, Result, no_space};
-use crate::schema::{BackingRecord, Form, Part};
+use crate::schema::{BackingRecord, Part};
 use crate::session::{OpKind, Session};
 use crate::types::{Caller, FILE_BYTES_MAX, Fallocate, Ino, Seek, Time};
 use bytes::{Bytes, BytesMut};
@@ -215,7 +215,7 @@ impl Session {
             if file.synced.load(Ordering::Acquire) {
                 break;
             }
-            match self.sync_local(&file).await {
+            match self.sync_local(&file, true).await {
                 Err(error) if error.is_moved() => {}
                 // Who makes room may have to move things.
                 Err(error) if error.kind() == Kind::NoSpace => break,
@@ -281,20 +281,30 @@ impl Session {
     }
 
     /// Makes an inode whose file this is survive the loss of power: a small one by its bytes in the store,
-    /// in the commit that is synced anyway, any other by its file.
-    pub(crate) async fn sync_local(&self, file: &LocalFile) -> Result<()> {
+    /// in the commit that is synced anyway, any other by its file, with its `times` or without. What the store
+    /// has of the file need not change with every sync: after the loss of power whoever finds a loan whose bytes
+    /// count, or one of a file that the inode's record names, looks at the file itself.
+    pub(crate) async fn sync_local(&self, file: &LocalFile, times: bool) -> Result<()> {
         let (ino, blob) = (file.ino, file.backed.blob);
         let max = u64::from(self.0.volume.record.inline_bytes_max);
         let failed = |error| failed("sync", blob, &error);
         let stat = file.backed.file.stat().map_err(failed)?;
-        let small = stat.len <= max && !file.own && !file.synced.load(Ordering::Acquire);
+        let counts = file.own || file.synced.load(Ordering::Acquire);
+        let small = stat.len <= max && !counts;
         let bytes = match small {
             true => Some(file.backed.read(0, stat.len)?),
             false => {
-                file.backed.file.sync().map_err(failed)?;
+                let synced = match times {
+                    true => file.backed.file.sync(),
+                    false => file.backed.file.sync_data(),
+                };
+                synced.map_err(failed)?;
                 None
             }
         };
+        if counts {
+            return Ok(());
+        }
         // Longer by now: it is not small any more, and what is read is not all there is.
         if bytes.as_ref().is_some_and(|bytes| bytes.len() as u64 != stat.len) {
             return Err(Error::moved());
@@ -309,11 +319,6 @@ impl Session {
                 Some(bytes) => {
                     file.note(&mut inode, stat);
                     crate::blob::put_inline(&mut tx, &mut inode, bytes).await?;
-                }
-                None if inode.form == Form::Local => {
-                    file.note(&mut inode, stat);
-                    tx.count_bytes(stat.taken as i64 - inode.taken as i64);
-                    inode.taken = stat.taken;
                 }
                 // What the record says does not count from here on.
                 None => {

@@ -4,7 +4,7 @@
 //!
 //! All of it is a guess, in memory, and wrong guesses cost time alone.
 
-use crate::types::Ino;
+use crate::types::{Ino, ROOT};
 use base::sync::Mutex;
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const DIRS_MAX: usize = 2048;
 /// So many small files in a row make a habit of a directory.
 const OWN: u8 = 4;
 /// So many make one of the directories around it.
-const AROUND: u8 = 8;
+const AROUND: u8 = 16;
 /// After a large file it takes so many times as long.
 const WARIER: u8 = 2;
 /// The longest that it can take.
@@ -96,7 +96,8 @@ impl Habits {
     }
 
     /// Whether a file that is made in a directory is likely to stay small. One that knows nothing of its own
-    /// does as those around it do. `parent` finds the directory above, where it can and is asked.
+    /// does as those around it do; but what is right below the root has little in common. `parent` finds the
+    /// directory above, where it can and is asked.
     pub(crate) fn stays_small(&self, dir: Ino, parent: impl FnOnce() -> Option<Ino>) -> bool {
         let mut state = self.0.lock();
         let known = *state.habit(dir);
@@ -113,7 +114,7 @@ impl Habits {
         if known.parent != above {
             state.habit(dir).parent = above;
         }
-        above != dir && state.find(above).is_some_and(|above| above.around.is_small())
+        above != ROOT && state.find(above).is_some_and(|above| above.around.is_small())
     }
 
     /// A file that was made in a directory ended up small, or not.

@@ -6,12 +6,13 @@ use crate::access;
 use crate::blob;
 use crate::error::{Error, Result, corrupt, unsupported};
 use crate::schema::{BackingRecord, Form, Inode};
-use crate::session::{OpKind, Session, Shared};
+use crate::session::{OpKind, Session, Shared, Way};
 use crate::tx::Tx;
 use crate::types::{Ino, OpenFlags};
 use home::Stat;
 use kv::Read;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long is waited for bytes that are being moved.
@@ -49,10 +50,11 @@ impl Loan<'_> {
     }
 
     /// The inode is made. The file, for the kernel.
-    pub(crate) fn keep(mut self) -> Option<Arc<Backed>> {
+    pub(crate) fn keep(mut self, flags: OpenFlags) -> Option<Arc<Backed>> {
         let backed = self.backed.take()?;
         let base = Stat { changed: UNTOUCHED, ..Stat::default() };
         let file = LocalFile::new(self.ino, Arc::clone(&backed), false, base, true);
+        file.maps.store(flags.read, Ordering::Release);
         self.local.insert(file);
         self.moving = None;
         Some(backed)
@@ -97,6 +99,19 @@ impl Session {
         let mut loan = Loan { local, ino, backed: Some(backed), moving: None };
         loan.moving = Some(local.begin_move(ino)?);
         Some(loan)
+    }
+
+    /// Who reads and writes an inode that was made and opened as `flags` say. What can only be written, and so
+    /// not be mapped, needs no cache: whoever opens it beside that is lent it, and reads what is in the file.
+    pub(crate) fn way_of_new(&self, ino: Ino, lent: bool, flags: OpenFlags) -> Way {
+        if lent {
+            return Way::Kernel;
+        }
+        let registrar = match self.lending() {
+            Some(local) if !flags.read && (flags.write || flags.append) => local.pool.registrar(),
+            _ => None,
+        };
+        if registrar.is_some_and(|to| to.begin_direct(ino)) { Way::Direct } else { Way::Cached }
     }
 
     /// The directory above a directory, when that is known without asking the store.
@@ -184,19 +199,25 @@ impl Session {
         offset: Option<u64>,
         len: u64,
     ) -> Result<Option<Using>> {
-        if self.0.local.is_none() {
+        let Some(local) = &self.0.local else {
             return Ok(None);
-        }
+        };
         if let Some(file) = self.lent_file(ino).await {
             return Ok(Some(file));
         }
         let inode = self.inode_now(ino).await?;
         let end = offset.unwrap_or(inode.size).saturating_add(len);
-        if inode.form == Form::Local || self.0.outgrows(&inode, end) {
-            self.lend(ino, false).await.map(Some)
-        } else {
-            Ok(None)
+        if inode.form == Form::Local {
+            return self.lend(ino, false).await.map(Some);
         }
+        if !self.0.outgrows(&inode, end) {
+            return Ok(None);
+        }
+        if let Some(dir) = self.0.open.take_made_in(ino) {
+            // It was thought to stay small. Those that are made beside it from here on are not.
+            local.habits.note(dir, false);
+        }
+        self.lend(ino, false).await.map(Some)
     }
 
     /// Whether an inode's bytes are not in the store, or will not be when it has `end` bytes.
@@ -244,14 +265,8 @@ impl Session {
             Form::Inline => self.take_backing(local).await?,
             Form::Mapped => return Err(unsupported("the file is mapped")),
         };
-        if !own
-            && !discard
-            && let Some(dir) = self.0.open.take_made_in(ino)
-        {
-            // It was thought to stay small. Those that are made beside it meanwhile are not.
-            local.habits.note(dir, false);
-        }
-        let served_here = self.0.open.is_by_kernel(ino) == Some(false);
+        // Beside what is written past the cache the kernel can still use the file by itself.
+        let served_here = self.0.open.way(ino) == Some(Way::Cached);
         let backed_ref = &backed;
         let lent = self
             .change(OpKind::Idempotent, |mut tx| async move {
@@ -291,8 +306,10 @@ impl Session {
         }
         let base = Stat { len, changed: (base.secs, base.nanos), ..Stat::default() };
         let file = LocalFile::new(ino, backed, own, base, true);
-        file.served_here.store(served_here, std::sync::atomic::Ordering::Release);
+        file.served_here.store(served_here, Ordering::Release);
         local.insert(file);
+        // A mapping changes times without a word: what the kernel knows it may keep no more.
+        self.attributes_changed(ino);
         Ok(())
     }
 
@@ -323,7 +340,15 @@ impl Session {
                     && registrar.is_some()
                     // Who was there before may have it open through the daemon.
                     && !self.0.options.takes_over;
-                if form != Form::Inline || !self.0.open.decide(ino, anew) {
+                // Beside a handle past the cache nobody may use the cache.
+                let beside = match self.0.open.way(ino) {
+                    Some(way) => way == Way::Direct,
+                    None => registrar.as_ref().is_some_and(|to| to.was_direct(ino)),
+                };
+                let wanted = if anew { Way::Kernel } else { Way::Cached };
+                if form != Form::Inline
+                    || (!beside && self.0.open.decide(ino, wanted) != Way::Kernel)
+                {
                     return Ok(None);
                 }
                 self.lend(ino, flags.truncate).await?
@@ -333,16 +358,20 @@ impl Session {
             drop(file);
             file = self.lend(ino, false).await?;
         }
-        let sticky = self.0.options.takes_over
-            && file.served_here.load(std::sync::atomic::Ordering::Acquire);
+        let sticky = self.0.options.takes_over && file.served_here.load(Ordering::Acquire);
         // The kernel says of a write through this process whether it takes the bits.
-        let plain = !writes || !access::has_bits(bits);
+        let beside = self.0.open.way(ino) == Some(Way::Direct);
+        let plain = beside || !writes || !access::has_bits(bits);
         let can = plain && !sticky && registrar.is_some_and(|to| file.backed.make_known(&to));
-        if !self.0.open.decide(ino, can) {
+        let can = if can { Way::Kernel } else { Way::Cached };
+        if self.0.open.decide(ino, can) != Way::Kernel {
             file.unguard_bits();
             return Ok(None);
         }
-        if !plain {
+        if flags.read {
+            file.maps.store(true, Ordering::Release);
+        }
+        if writes && access::has_bits(bits) {
             file.guard_bits().map_err(|error| failed("look at", file.backed.blob, &error))?;
         }
         Ok(Some(Arc::clone(&file.backed)))

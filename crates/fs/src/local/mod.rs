@@ -35,8 +35,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Files that stay open here after their last handle, for the next one.
-const KNOWN_MAX: usize = 1024;
+/// Files that stay open here after their last handle, for the next one, where the host lets them.
+const KNOWN_MAX: usize = 8192;
+/// Of the files that the host lets this process have open, this part.
+const KNOWN_PART: usize = 4;
 /// How often files are looked for that are lent and not durable: they are made so when they were at the last look.
 const AGED_AFTER: Duration = Duration::from_secs(15);
 /// How far the host's clock for files may lag behind the one that records are written with.
@@ -51,12 +53,16 @@ pub(crate) struct Local {
     /// What new files are likely to become.
     pub(crate) habits: Habits,
     table: Mutex<Table>,
+    /// How many files stay open that nobody has open.
+    known_max: usize,
     /// How many files the table has: most who ask need not look.
     count: AtomicUsize,
     /// Counts what was settled: whoever read a record before, and looks for its file after, reads again.
     settled: AtomicU64,
     /// There is something to do.
     work: Work,
+    /// There are too few files that wait to be used.
+    short: Work,
     aging: Mutex<Aging>,
 }
 
@@ -102,6 +108,8 @@ struct Table {
     moving: BTreeSet<Ino>,
     /// Inodes that were closed, with when, and are to be settled.
     closing: VecDeque<(Ino, Duration)>,
+    /// Those that are not to be looked at before a time, by that time, with when they were closed.
+    later: BTreeMap<(Duration, Ino), Duration>,
     queued: BTreeSet<Ino>,
     known: usize,
 }
@@ -121,6 +129,8 @@ pub(crate) struct LocalFile {
     pub(crate) synced: AtomicBool,
     /// Some client had it open through this process when it was lent.
     pub(crate) served_here: AtomicBool,
+    /// Somebody may have it mapped: the kernel was given it for reading.
+    maps: AtomicBool,
     /// Operations that are under way.
     users: AtomicUsize,
     /// When it had last changed when its set-user or set-group bit was looked at: the kernel, which writes by
@@ -183,6 +193,7 @@ impl LocalFile {
             lent: AtomicBool::new(lent),
             synced: AtomicBool::new(false),
             served_here: AtomicBool::new(false),
+            maps: AtomicBool::new(true),
             users: AtomicUsize::new(0),
             privileged: Mutex::default(),
             end: Mutex::default(),
@@ -277,15 +288,18 @@ pub(crate) fn failed(what: &str, blob: u64, error: &io::Error) -> Error {
 
 impl Local {
     pub(crate) fn new(home: Arc<dyn Home>, volume: u16) -> Self {
+        let known_max = (home.open_max() / KNOWN_PART).min(KNOWN_MAX);
         Self {
             home,
             volume,
+            known_max,
             pool: Pool::default(),
             habits: Habits::default(),
             table: Mutex::default(),
             count: AtomicUsize::new(0),
             settled: AtomicU64::new(0),
             work: Work::default(),
+            short: Work::default(),
             aging: Mutex::default(),
         }
     }
@@ -428,16 +442,36 @@ impl Local {
             }
             drop(table);
             self.work.tell();
-        } else if table.known > KNOWN_MAX {
+        } else if table.known > self.known_max {
             table.files.remove(&ino);
             table.known = table.known.saturating_sub(1);
             self.count.fetch_sub(1, Ordering::AcqRel);
         }
     }
 
-    /// Some that were closed, oldest first.
-    fn take_closed(&self, most: usize) -> Vec<(Ino, Duration)> {
+    /// Looked at again, from a time on.
+    fn closed_again(&self, ino: Ino, at: Duration, due: Duration) {
         let mut table = self.table.lock();
+        if table.queued.insert(ino) {
+            table.later.insert((due, ino), at);
+        }
+    }
+
+    /// When the first of those is due that wait for a time.
+    fn next_due(&self) -> Option<Duration> {
+        self.table.lock().later.keys().next().map(|(due, _)| *due)
+    }
+
+    /// Some that were closed, oldest first; of those that wait what is due by `now`.
+    fn take_closed(&self, most: usize, now: Duration) -> Vec<(Ino, Duration)> {
+        let mut table = self.table.lock();
+        while table.closing.len() < most
+            && let Some(first) = table.later.first_entry()
+            && first.key().0 <= now
+        {
+            let ((_, ino), at) = first.remove_entry();
+            table.closing.push_back((ino, at));
+        }
         let count = table.closing.len().min(most);
         let taken: Vec<_> = table.closing.drain(..count).collect();
         for (ino, _) in &taken {
@@ -448,7 +482,8 @@ impl Local {
 
     /// How many were closed and are not settled.
     pub(crate) fn unsettled(&self) -> usize {
-        self.table.lock().closing.len()
+        let table = self.table.lock();
+        table.closing.len() + table.later.len()
     }
 }
 

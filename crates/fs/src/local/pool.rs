@@ -5,6 +5,7 @@ use super::{Local, failed};
 use crate::error::Result;
 use crate::schema::BackingRecord;
 use crate::session::{OpKind, Session};
+use crate::types::Ino;
 use base::sync::Mutex;
 use home::Backing;
 use std::collections::VecDeque;
@@ -29,6 +30,20 @@ pub trait Registrar: Send + Sync + std::fmt::Debug {
 
     /// The kernel need not know it any more.
     fn unregister(&self, blob: u64, id: u32);
+
+    /// An inode is opened past the kernel's cache, and whoever serves this kernel after this process must know.
+    /// False when nobody could.
+    fn begin_direct(&self, _ino: Ino) -> bool {
+        false
+    }
+
+    /// Its last handle is gone.
+    fn end_direct(&self, _ino: Ino) {}
+
+    /// Whether it may be open so since a process before this one.
+    fn was_direct(&self, _ino: Ino) -> bool {
+        false
+    }
 }
 
 /// An open file of the home, and what the kernel knows it by.
@@ -191,8 +206,12 @@ impl Local {
 impl Local {
     /// An empty file of the home, if that takes no time to speak of.
     pub(super) fn take_quickly(&self) -> Option<Arc<Backed>> {
-        if let Some(ready) = self.pool.take_ready() {
-            return Some(ready);
+        let ready = self.pool.take_ready();
+        if self.pool.low.load(Ordering::Acquire) {
+            self.short.tell();
+        }
+        if ready.is_some() {
+            return ready;
         }
         let blob = self.pool.state.lock().numbers.pop_front()?;
         match self.make(blob) {
@@ -345,7 +364,7 @@ impl Session {
             gone.map_err(|error| failed("remove", blob, &error))?;
             return Ok(Recycled::Removed);
         }
-        let emptied = backed.file.truncate(0).and_then(|()| backed.file.set_changed(UNTOUCHED));
+        let emptied = backed.file.empty().and_then(|()| backed.file.set_changed(UNTOUCHED));
         emptied.map_err(|error| failed("empty", blob, &error))?;
         if let Some(registrar) = local.pool.registrar() {
             backed.make_known(&registrar);

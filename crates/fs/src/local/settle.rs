@@ -87,7 +87,10 @@ impl Session {
             return Ok(Settled::default());
         };
         let mut done = Settled::default();
-        let closed = local.take_closed(ROUND);
+        // Before what takes long: who makes files waits for these.
+        let mut made = self.refill(local).await?;
+        let until = if all { Duration::MAX } else { self.now() };
+        let closed = local.take_closed(ROUND, until);
         let full = closed.len() == ROUND;
         let mut settling = Vec::new();
         for (ino, at) in closed {
@@ -96,7 +99,7 @@ impl Session {
                 Ok(None) => {}
                 Err(error) => {
                     tracing::warn!(%error, ino, "a closed file is looked at again later");
-                    local.closed_again(ino, self.now() + MAPPED_AFTER);
+                    local.closed_again(ino, at, self.now() + MAPPED_AFTER);
                 }
             }
         }
@@ -105,7 +108,7 @@ impl Session {
         if let Err(error) = make_durable(local, &large) {
             drop(large);
             for one in settling {
-                local.closed_again(one.ino, one.closed);
+                local.closed_again(one.ino, one.closed, self.now() + WAITING);
             }
             return Err(error);
         }
@@ -133,7 +136,7 @@ impl Session {
                 .await;
             if let Err(error) = written {
                 for one in batch.into_iter().chain(settling) {
-                    local.closed_again(one.ino, one.closed);
+                    local.closed_again(one.ino, one.closed, self.now() + WAITING);
                 }
                 return Err(error);
             }
@@ -147,7 +150,7 @@ impl Session {
             done.recycled = self.recycle(local, ROUND * 4).await?;
         }
         self.sync_aged(local).await?;
-        let made = self.refill(local).await?;
+        made |= self.refill(local).await?;
         done.more = full || made;
         Ok(done)
     }
@@ -163,8 +166,12 @@ impl Session {
             pause = match base::exec::block_on(self.settle(false)) {
                 Ok(done) if done.more => Duration::ZERO,
                 Ok(done) if done.settled + done.recycled > 0 => TICK,
-                Ok(_) if local.unsettled() > 0 || local.pool.counts().1 > 0 => WAITING,
-                Ok(_) => IDLE,
+                Ok(_) if local.pool.counts().1 > 0 => WAITING,
+                // What waits for a time is not looked at before it.
+                Ok(_) => match local.next_due() {
+                    Some(due) => due.saturating_sub(self.now()).clamp(TICK, IDLE),
+                    None => IDLE,
+                },
                 Err(error) if error.kind() == Kind::Stale => return,
                 Err(error) => {
                     tracing::warn!(%error, "files could not be settled, which is tried again");
@@ -178,10 +185,28 @@ impl Session {
         }
     }
 
+    /// Makes files for those who come until the session ends: for a thread of its own, as the one that settles
+    /// may wait for a disk that writes a large file.
+    pub fn keep_ready(&self) {
+        let Some(local) = &self.0.local else {
+            return;
+        };
+        while !self.is_ended() {
+            local.short.wait(IDLE);
+            match base::exec::block_on(self.refill(local)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == Kind::Stale => return,
+                // Who settles says so.
+                Err(_) => base::exec::block_on(self.0.volume.world.clock.sleep(WAITING)),
+            }
+        }
+    }
+
     /// Wakes who settles, to see that the session has ended.
     pub(crate) fn wake_tender(&self) {
         if let Some(local) = &self.0.local {
             local.work.tell();
+            local.short.tell();
         }
     }
 
@@ -209,11 +234,17 @@ impl Session {
         file.backed.as_ref()?.id()
     }
 
+    /// Whether the kernel is to write to a handle past its cache.
+    pub fn is_direct(&self, handle: Handle) -> bool {
+        self.0.handles.file(handle).is_ok_and(|file| file.direct)
+    }
+
     /// Names the one who makes files known to the kernel. Without one all are served by this process.
     pub fn set_registrar(&self, registrar: Option<Arc<dyn Registrar>>) {
         if let Some(local) = &self.0.local {
             local.pool.set_registrar(registrar);
             local.work.tell();
+            local.short.tell();
         }
     }
 
@@ -234,7 +265,7 @@ impl Session {
             return Ok(None);
         };
         let Some(moving) = local.begin_move(ino) else {
-            local.closed_again(ino, closed);
+            local.closed_again(ino, closed, self.now() + TICK);
             return Ok(None);
         };
         let file = local.table.lock().files.get(&ino).cloned();
@@ -243,13 +274,11 @@ impl Session {
         };
         let blob = file.backed.blob;
         let look = |error| failed("look at", blob, &error);
-        if closed > self.now() && !all {
-            local.closed_again(ino, closed);
-            return Ok(None);
-        }
-        let mapped = file.backed.file.is_in_use().map_err(look)?;
+        // What was only ever open for writing is not mapped.
+        let mapped =
+            file.maps.load(Ordering::Acquire) && file.backed.file.is_in_use().map_err(look)?;
         if mapped && !all {
-            local.closed_again(ino, self.now() + MAPPED_AFTER);
+            local.closed_again(ino, closed, self.now() + MAPPED_AFTER);
             return Ok(None);
         }
         let stat = file.backed.file.stat().map_err(look)?;
@@ -265,7 +294,7 @@ impl Session {
             }
             How::Inline(bytes)
         } else if !all && self.now().saturating_sub(closed) < LARGE_AFTER {
-            local.closed_again(ino, closed);
+            local.closed_again(ino, closed, closed + LARGE_AFTER);
             return Ok(None);
         } else {
             How::Keep
@@ -329,14 +358,6 @@ async fn write(tx: &mut Tx, one: &Settling<'_>) -> Result<()> {
 }
 
 impl Local {
-    /// Looked at again, from a time on.
-    fn closed_again(&self, ino: Ino, at: Duration) {
-        let mut table = self.table.lock();
-        if table.queued.insert(ino) {
-            table.closing.push_back((ino, at));
-        }
-    }
-
     /// A file is given back. It can be used again at once when nobody will look at it for this inode any more,
     /// not even if power goes and takes with it the commit that gave it back: a loan does not count then,
     /// unless its bytes were made durable or the record names the file.
@@ -350,7 +371,7 @@ impl Local {
             return self.pool.retire(backed.blob, Some(backed));
         }
         if let How::Inline(_) = one.how {
-            let emptied = backed.file.truncate(0).and_then(|()| backed.file.set_changed(UNTOUCHED));
+            let emptied = backed.file.empty().and_then(|()| backed.file.set_changed(UNTOUCHED));
             if let Err(error) = emptied {
                 tracing::warn!(%error, blob = backed.blob, "a file that was given back is tried again");
                 return self.pool.retire(backed.blob, Some(backed));

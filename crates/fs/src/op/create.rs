@@ -5,7 +5,7 @@ use super::name;
 use super::open::check_inode;
 use crate::error::{Error, Result, exists, is_directory, not_found};
 use crate::local::{Backed, Loan};
-use crate::session::{OpKind, OpenFile, Session};
+use crate::session::{OpKind, OpenFile, Session, Way};
 use crate::tx::Tx;
 use crate::types::{Attr, Caller, Handle, Ino, OpenFlags, mode};
 use base::sync::Mutex;
@@ -89,8 +89,19 @@ impl Session {
         };
         let inode = self.inode_now(attr.ino).await?;
         let backed = self.serve(attr.ino, flags, (inode.form, inode.mode)).await?;
-        let handle = self.0.handles.add_file(OpenFile { ino: attr.ino, flags, backed })?;
+        let handle = self.add_handle(attr.ino, flags, backed)?;
         Ok((attr, handle))
+    }
+
+    /// A handle, served as was decided.
+    pub(super) fn add_handle(
+        &self,
+        ino: Ino,
+        flags: OpenFlags,
+        backed: Option<Arc<Backed>>,
+    ) -> Result<Handle> {
+        let direct = backed.is_none() && self.0.open.way(ino) == Some(Way::Direct);
+        self.0.handles.add_file(OpenFile { ino, flags, backed, direct })
     }
 
     /// A handle on an inode that was made.
@@ -104,10 +115,10 @@ impl Session {
     ) -> Result<(Attr, Handle)> {
         // After an unknown commit that did happen it has the number of another try.
         let loan = loan.filter(|loan| loan.is_for(attr.ino));
-        let backed = loan.and_then(Loan::keep);
+        let backed = loan.and_then(|loan| loan.keep(flags));
         let live = backed.is_some();
         held.enter(attr.ino);
-        self.0.open.decide(attr.ino, live);
+        self.0.open.decide(attr.ino, self.way_of_new(attr.ino, live, flags));
         self.0.open.made_in(attr.ino, parent);
         let handle = held.into_handle(attr.ino, flags, backed).await?;
         Ok((Attr { live, ..attr }, handle))
@@ -252,7 +263,7 @@ impl<'a> Held<'a> {
         if !session.0.private {
             session.0.open.leased(ino);
         }
-        match session.0.handles.add_file(OpenFile { ino, flags, backed }) {
+        match session.add_handle(ino, flags, backed) {
             Ok(handle) => Ok(handle),
             Err(error) => {
                 session.leave(ino).await?;

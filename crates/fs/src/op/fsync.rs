@@ -17,18 +17,19 @@ impl Session {
     pub async fn fsync(&self, handle: Handle) -> Result<()> {
         let file = self.0.handles.file(handle)?;
         self.flush_time(file.ino).await?;
-        self.sync_file(file.ino).await
+        self.sync_file(file.ino, true).await
     }
 
     /// Makes a file's data survive the loss of power.
     pub async fn datasync(&self, handle: Handle) -> Result<()> {
         let file = self.0.handles.file(handle)?;
-        self.sync_file(file.ino).await
+        self.sync_file(file.ino, false).await
     }
 
-    async fn sync_file(&self, ino: Ino) -> Result<()> {
+    /// `times`: those of its bytes too.
+    async fn sync_file(&self, ino: Ino, times: bool) -> Result<()> {
         while let Some(local) = self.lent_file(ino).await {
-            match self.sync_local(&local).await {
+            match self.sync_local(&local, times).await {
                 // It grew meanwhile.
                 Err(error) if error.is_moved() => {}
                 done => {

@@ -4,7 +4,7 @@ use crate::access::{self, READ, WRITE};
 use crate::error::{Error, Kind, Result, is_directory};
 use crate::reply::Reply;
 use crate::schema::{Inode, Part};
-use crate::session::{Lease, OpKind, OpenFile, Session};
+use crate::session::{Lease, OpKind, Session};
 use crate::tx::Tx;
 use crate::types::{Attr, Caller, FileType, Handle, Ino, OpenFlags, SetAttr};
 use std::time::Duration;
@@ -56,7 +56,7 @@ impl Session {
             // Nobody tells of what the kernel reads by itself.
             self.note_read_of(ino).await?;
         }
-        let handle = self.0.handles.add_file(OpenFile { ino, flags, backed })?;
+        let handle = self.add_handle(ino, flags, backed)?;
         Ok((handle, due || (flags.truncate && flags.read)))
     }
 

@@ -48,6 +48,11 @@ impl Session {
         // Before it goes, if it goes.
         self.note_habit(ino, last.made_in);
         leaving.last.made_in = None;
+        if std::mem::take(&mut leaving.last.direct)
+            && let Some(registrar) = self.0.local.as_ref().and_then(|local| local.pool.registrar())
+        {
+            registrar.end_direct(ino);
+        }
         if self.0.private {
             if last.locked {
                 self.drop_locks(ino).await?;

@@ -7,7 +7,7 @@ use crate::error::{
 };
 use crate::local::{Using, failed, is_away, is_elsewhere};
 use crate::schema::{Inode, Part, hour_of};
-use crate::session::{OpKind, Session};
+use crate::session::{OpKind, Session, Way};
 use crate::tx::Tx;
 use crate::types::{Attr, Caller, FILE_BYTES_MAX, Handle, Ino, SetAttr, SetTime, Time, mode};
 
@@ -148,7 +148,7 @@ async fn setattr_in(
     }
     let guards = access::has_bits(inode.mode)
         && set.mode.is_some()
-        && tx.session.open.is_by_kernel(ino) == Some(true);
+        && tx.session.open.way(ino) == Some(Way::Kernel);
     if let Some(file) = how.file.filter(|_| guards) {
         let guarded = file.guard_bits();
         guarded.map_err(|error| failed("look at", file.backed.blob, &error))?;

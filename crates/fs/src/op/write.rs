@@ -26,6 +26,10 @@ impl Session {
         if bytes.is_empty() {
             return Ok(0);
         }
+        if self.0.open.take_capable(file.ino) {
+            // The kernel has done it for those who write through its cache, and for no other.
+            self.drop_capabilities(file.ino).await?;
+        }
         let offset = (!file.flags.append).then_some(offset);
         if offset.is_some_and(|offset| offset >= FILE_BYTES_MAX) {
             return Err(too_big("a file has at most 2^63-1 bytes"));

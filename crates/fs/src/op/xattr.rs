@@ -104,6 +104,9 @@ impl Session {
                 format!("the engine's values have at most {bound} bytes"),
             ));
         }
+        if name == CAPABILITY {
+            self.0.open.is_capable(ino);
+        }
         self.change(KIND, |mut tx| async move {
             let mut inode = tx.inode(ino).await?;
             check_write(&mut tx, caller, ino, &inode, space).await?;
@@ -130,6 +133,14 @@ impl Session {
             Ok((tx, ()))
         })
         .await
+    }
+
+    /// Takes the capabilities of a program that somebody writes to.
+    pub(crate) async fn drop_capabilities(&self, ino: Ino) -> Result<()> {
+        match self.removexattr(&Caller::root(), ino, CAPABILITY).await {
+            Err(error) if error.kind() == Kind::NoAttribute => Ok(()),
+            done => done,
+        }
     }
 
     /// Removes an extended attribute.
@@ -167,6 +178,8 @@ fn missing() -> Error {
 }
 
 const VERSION: u8 = 1;
+/// What a program may do that its user may not. Writing to it takes that away.
+const CAPABILITY: &[u8] = b"security.capability";
 
 /// The value of an attribute's record.
 pub(crate) async fn load(tx: &mut Tx, key: &Key, read: Read) -> Result<Option<Bytes>> {

@@ -15,6 +15,8 @@ pub(crate) struct OpenFile {
     pub(crate) flags: OpenFlags,
     /// The file that the kernel reads and writes by itself.
     pub(crate) backed: Option<Arc<Backed>>,
+    /// The kernel writes to it past its cache.
+    pub(crate) direct: bool,
 }
 
 /// An open directory.

@@ -20,7 +20,7 @@ pub use asked::Asked;
 pub use background::Maintained;
 pub(crate) use handles::{Handles, OpenDir, OpenFile};
 pub(crate) use known::{Effects, Known};
-pub(crate) use open_files::{Doomed, Last, Lease};
+pub(crate) use open_files::{Doomed, Last, Lease, Way};
 pub use options::{Atime, SessionOptions, Sharing};
 pub(crate) use quick::Quick;
 pub(crate) use start::bury;

@@ -34,18 +34,34 @@ struct Open {
     garbage: bool,
     /// There may be locks of this session.
     locked: bool,
-    /// Whether the kernel reads and writes its file by itself, or through this process: the same for all
-    /// handles from the first to the last.
-    by_kernel: Option<bool>,
+    /// Who reads and writes its bytes: the same for all handles from the first to the last, but that the kernel
+    /// can do it by itself beside a handle that has no part in its cache.
+    way: Option<Way>,
+    /// It was opened past the kernel's cache, which the next process must know.
+    direct: bool,
+    /// It got capabilities, which whoever writes to it takes.
+    capable: bool,
     /// The directory in which it was made, while it is open from then on and nothing is known of its size.
     made_in: Option<Ino>,
 }
 
 impl Open {
     fn last(&self) -> Last {
-        let Self { generation, garbage, locked, made_in, .. } = *self;
-        Last { generation, garbage, locked, made_in }
+        let Self { generation, garbage, locked, made_in, direct, .. } = *self;
+        Last { generation, garbage, locked, made_in, direct }
     }
+}
+
+/// Who reads and writes the bytes of an inode that is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The kernel, by itself.
+    Kernel,
+    /// This process, for the kernel's cache.
+    Cached,
+    /// This process, past it. What the kernel has cached it drops before such a write and not after it, so
+    /// nobody else may use the cache then.
+    Direct,
 }
 
 /// What an open has to do about the lease.
@@ -63,6 +79,8 @@ pub(crate) struct Last {
     pub(crate) locked: bool,
     /// The directory in which it was made, when nobody has asked yet.
     pub(crate) made_in: Option<Ino>,
+    /// It was opened past the kernel's cache.
+    pub(crate) direct: bool,
 }
 
 /// An inode that is about to be removed and must not be opened before that has happened, or has
@@ -227,12 +245,18 @@ impl OpenFiles {
     }
 
     /// Who reads and writes the file of an inode that is open: as was decided before, or as is `wanted`.
-    pub(crate) fn decide(&self, ino: Ino, wanted: bool) -> bool {
+    pub(crate) fn decide(&self, ino: Ino, wanted: Way) -> Way {
         let mut table = self.0.lock();
-        match table.inodes.get_mut(&ino) {
-            Some(open) => *open.by_kernel.get_or_insert(wanted),
-            None => false,
-        }
+        let Some(open) = table.inodes.get_mut(&ino) else {
+            return Way::Cached;
+        };
+        let way = match (open.way, wanted) {
+            (None, wanted) | (Some(Way::Direct), wanted @ Way::Kernel) => wanted,
+            (Some(decided), _) => decided,
+        };
+        open.direct |= way == Way::Direct;
+        open.way = Some(way);
+        way
     }
 
     /// The inode was made in a directory.
@@ -248,8 +272,21 @@ impl OpenFiles {
     }
 
     /// What was decided.
-    pub(crate) fn is_by_kernel(&self, ino: Ino) -> Option<bool> {
-        self.0.lock().inodes.get(&ino)?.by_kernel
+    pub(crate) fn way(&self, ino: Ino) -> Option<Way> {
+        self.0.lock().inodes.get(&ino)?.way
+    }
+
+    /// An inode has capabilities from here on.
+    pub(crate) fn is_capable(&self, ino: Ino) {
+        if let Some(open) = self.0.lock().inodes.get_mut(&ino) {
+            open.capable = true;
+        }
+    }
+
+    /// Whether it may have some: told once.
+    pub(crate) fn take_capable(&self, ino: Ino) -> bool {
+        let mut table = self.0.lock();
+        table.inodes.get_mut(&ino).is_some_and(|open| std::mem::take(&mut open.capable))
     }
 
     /// Keeps an inode from being opened while it is removed; `None` when it is open. Then the last
@@ -281,6 +318,26 @@ mod tests {
         assert_eq!(open.leave(5), None);
         assert!(open.leave(5).unwrap().garbage);
         assert!(open.doom(5).is_some());
+    }
+
+    #[test]
+    fn the_first_handle_says_who_reads_and_writes() {
+        for first in [Way::Kernel, Way::Cached, Way::Direct] {
+            for second in [Way::Kernel, Way::Cached, Way::Direct] {
+                let open = OpenFiles::default();
+                open.enter(5);
+                assert_eq!(open.decide(5, first), first);
+                open.enter(5);
+                // The kernel takes this order, and no other.
+                let both = first == Way::Direct && second == Way::Kernel;
+                let right = if both { second } else { first };
+                assert_eq!(open.decide(5, second), right);
+                assert_eq!(open.decide(5, first), right);
+                assert_eq!(open.leave(5), None);
+                assert_eq!(open.leave(5).unwrap().direct, first == Way::Direct);
+                assert_eq!(open.way(5), None);
+            }
+        }
     }
 
     #[test]

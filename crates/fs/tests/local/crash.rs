@@ -445,6 +445,59 @@ fn a_file_that_stays_open_is_made_durable_after_a_while() {
 }
 
 #[test]
+fn a_large_file_that_is_synced_again_is_one_sync_of_its_file() {
+    let (disk, clock) = (SimDisk::new(), SimClock::new());
+    let world_then = world(&disk, &clock, home(&disk, &clock)).unwrap();
+    let on = disk.clone();
+    let (count, data) = run(&clock, async move {
+        let volume = Volume::format(&world_then, "test", &format()).await.unwrap();
+        let session = begin(&volume).await.unwrap();
+        let flags = OpenFlags::READ_WRITE;
+        let (_, handle) = session.create(&root(), ROOT, b"log", 0o644, flags).await.unwrap();
+        session.write(&root(), handle, 0, &[7; 50_000]).await.unwrap();
+        session.fsync(handle).await.unwrap();
+        session.write(&root(), handle, 50_000, &[8; 10]).await.unwrap();
+        let before = on.operations();
+        session.fsync(handle).await.unwrap();
+        let count = on.operations() - before;
+        session.write(&root(), handle, 50_010, &[9; 10]).await.unwrap();
+        let before = on.operations();
+        session.datasync(handle).await.unwrap();
+        (count, on.operations() - before)
+    });
+    // The file and its name.
+    assert_eq!((count, data), (2, 2));
+}
+
+#[test]
+fn what_was_synced_again_is_there_after_a_cut() {
+    for own in [false, true] {
+        let bytes = after_a_cut("log", move |session, clock| async move {
+            let flags = OpenFlags::READ_WRITE;
+            let made = session.create(&root(), ROOT, b"log", 0o644, flags).await;
+            let (attr, mut handle) = made.unwrap();
+            session.write(&root(), handle, 0, &[7; 50_000]).await.unwrap();
+            if own {
+                session.release(handle).await.unwrap();
+                clock.advance(Duration::from_secs(6));
+                session.settle(false).await.unwrap();
+                handle = session.open(&root(), attr.ino, flags).await.unwrap();
+            }
+            for round in 0..3_u64 {
+                let at = 50_000 + round * 10;
+                session.write(&root(), handle, at, &[8; 10]).await.unwrap();
+                match round {
+                    2 => session.datasync(handle).await.unwrap(),
+                    _ => session.fsync(handle).await.unwrap(),
+                }
+            }
+        });
+        let right = [vec![7; 50_000], vec![8; 30]].concat();
+        assert!(bytes == right, "own {own}: {} bytes", bytes.len());
+    }
+}
+
+#[test]
 fn what_is_open_at_the_end_of_a_session_is_there_after_a_cut() {
     for len in [100, 30_000] {
         let bytes = after_a_cut("open", move |session, _| async move {

@@ -13,6 +13,7 @@ mod audit;
 mod crash;
 mod forms;
 mod fsck;
+mod habit;
 #[cfg(feature = "model")]
 mod model;
 mod races;

@@ -36,6 +36,8 @@ impl Handler {
         match self.session.backing_id(handle) {
             // Its pages are those of the file below.
             Some(id) => (fopen::PASSTHROUGH | fopen::NOFLUSH, id),
+            // A copy less, and the kernel does not ask for capabilities before the first write.
+            None if self.session.is_direct(handle) => (fopen::DIRECT_IO | fopen::NOFLUSH, 0),
             None if self.policy.private => (fopen::KEEP_CACHE | fopen::NOFLUSH, 0),
             None => (0, 0),
         }
