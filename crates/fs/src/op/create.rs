@@ -27,17 +27,17 @@ impl Session {
     ) -> Result<(Attr, Handle)> {
         name::check(name)?;
         let mode = mode::FILE | mode & mode::PERMISSIONS;
+        if let Some(made) = self.create_quickly(caller, parent, name, mode, flags)? {
+            return Ok(made);
+        }
         let new = New { mode, reserved: self.0.reserve().await?, ..New::default() };
         let held = Held::begin(self, new.reserved);
         let found = Mutex::new(None);
         let loan = self.begin_loan(new.reserved, parent, flags);
-        if let Some(attr) = self.create_quickly(caller, parent, name, &new, loan.as_ref())? {
-            return self.made(attr, parent, held, loan, flags).await;
-        }
         let made = Making { held: &held, loan: loan.as_ref(), found: &found };
         let (attr, made) = self.create_in(caller, parent, name, &new, flags, made).await?;
         if made {
-            return self.made(attr, parent, held, loan, flags).await;
+            return self.made(attr, parent, held, loan, flags);
         }
         drop((held, loan));
         let found = found.lock().take();
@@ -52,29 +52,36 @@ impl Session {
         opened
     }
 
-    /// Makes it the short way; `None` when there is such a name, or it has to be done in a transaction.
-    fn create_quickly(
+    /// The same the short way; `None` when there is such a name, or nothing was done and it has to be done the
+    /// other way.
+    pub fn create_quickly(
         &self,
         caller: &Caller,
         parent: Ino,
         name: &[u8],
-        new: &New,
-        loan: Option<&Loan<'_>>,
-    ) -> Result<Option<Attr>> {
-        let making = || {
-            let mut quick = self.quick(caller)?;
-            let (ino, inode) = make_quickly(&mut quick, caller, parent, name, new)?;
-            if let Some((blob, record)) = loan.and_then(Loan::to_record) {
-                quick.put_backing(blob, record);
-            }
-            Some((quick, ino, inode))
-        };
-        let Some((quick, ino, inode)) = making() else {
+        mode: u32,
+        flags: OpenFlags,
+    ) -> Result<Option<(Attr, Handle)>> {
+        name::check(name)?;
+        let Some((mut quick, ino)) = self.quick(caller).zip(self.0.reserve_now()) else {
             return Ok(None);
         };
+        let mode = mode::FILE | mode & mode::PERMISSIONS;
+        let new = New { mode, reserved: Some(ino), ..New::default() };
+        let Some((ino, inode)) = make_quickly(&mut quick, caller, parent, name, &new) else {
+            return Ok(None);
+        };
+        let held = Held::begin(self, new.reserved);
+        let loan = self.begin_loan(new.reserved, parent, flags);
+        if let Some((blob, record)) = loan.as_ref().and_then(Loan::to_record) {
+            quick.put_backing(blob, record);
+        }
         let attr = self.0.attr_of(ino, &inode, Default::default())?;
         // As a transaction would answer it: whether it was made, too.
-        Ok(quick.commit(&(attr, true))?.map(|()| attr))
+        match quick.commit(&(attr, true))? {
+            Some(()) => self.made(attr, parent, held, loan, flags).map(Some),
+            None => Ok(None),
+        }
     }
 
     async fn finish_open(
@@ -105,7 +112,7 @@ impl Session {
     }
 
     /// A handle on an inode that was made.
-    pub(super) async fn made(
+    pub(super) fn made(
         &self,
         attr: Attr,
         parent: Ino,
@@ -120,7 +127,7 @@ impl Session {
         held.enter(attr.ino);
         self.0.open.decide(attr.ino, self.way_of_new(attr.ino, live, flags));
         self.0.open.made_in(attr.ino, parent);
-        let handle = held.into_handle(attr.ino, flags, backed).await?;
+        let handle = held.into_handle(attr.ino, flags, backed)?;
         Ok((Attr { live, ..attr }, handle))
     }
 
@@ -250,7 +257,7 @@ impl<'a> Held<'a> {
     }
 
     /// The inode is made: a handle on it.
-    pub(super) async fn into_handle(
+    pub(super) fn into_handle(
         self,
         ino: Ino,
         flags: OpenFlags,
@@ -266,7 +273,7 @@ impl<'a> Held<'a> {
         match session.add_handle(ino, flags, backed) {
             Ok(handle) => Ok(handle),
             Err(error) => {
-                session.leave(ino).await?;
+                session.0.open.abandon(ino);
                 Err(error)
             }
         }

@@ -39,7 +39,7 @@ impl Session {
         name::check(new_name)?;
         let from = End { parent, name };
         let to = End { parent: new_parent, name: new_name };
-        if self.rename_quickly(caller, from, to, flags)?.is_some() {
+        if self.rename_quickly(caller, parent, name, new_parent, new_name, flags)?.is_some() {
             return Ok(());
         }
         if !flags.exchange && !flags.no_replace {
@@ -57,14 +57,21 @@ impl Session {
         .await
     }
 
-    /// The same where nothing is replaced, and no directory moves to another.
-    fn rename_quickly(
+    /// The same the short way, where nothing is replaced and no directory moves to another; `None` when nothing was
+    /// done, and it has to be done the other way.
+    pub fn rename_quickly(
         &self,
         caller: &Caller,
-        from: End<'_>,
-        to: End<'_>,
+        parent: Ino,
+        name: &[u8],
+        new_parent: Ino,
+        new_name: &[u8],
         flags: RenameFlags,
     ) -> Result<Option<()>> {
+        name::check(name)?;
+        name::check(new_name)?;
+        let from = End { parent, name };
+        let to = End { parent: new_parent, name: new_name };
         let moving = || {
             if flags.exchange || flags.whiteout {
                 return None;

@@ -43,7 +43,7 @@ impl Session {
                 Ok((tx, attr))
             })
             .await?;
-        let (attr, handle) = self.made(attr, parent, held, loan, flags).await?;
+        let (attr, handle) = self.made(attr, parent, held, loan, flags)?;
         // The last handle has to look.
         self.0.open.doom(attr.ino);
         Ok((attr, handle))

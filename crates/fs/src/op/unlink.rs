@@ -13,10 +13,10 @@ pub(super) const KIND: OpKind = OpKind::NeedsReplay;
 impl Session {
     /// Removes a name of something other than a directory.
     pub async fn unlink(&self, caller: &Caller, parent: Ino, name: &[u8]) -> Result<()> {
-        name::check(name)?;
         if self.unlink_quickly(caller, parent, name)?.is_some() {
             return Ok(());
         }
+        name::check(name)?;
         self.change(KIND, |mut tx| async move {
             let dir = parent_dir(&mut tx, caller, parent).await?;
             if name::is_dots(name) {
@@ -40,11 +40,13 @@ impl Session {
         .await
     }
 
-    /// The same for what is inline, and nobody has open.
-    fn unlink_quickly(&self, caller: &Caller, parent: Ino, name: &[u8]) -> Result<Option<()>> {
+    /// The same the short way, of what is inline and nobody has open; `None` when nothing was done, and it has to be
+    /// done the other way.
+    pub fn unlink_quickly(&self, caller: &Caller, parent: Ino, name: &[u8]) -> Result<Option<()>> {
         let removing = || {
             let mut quick = self.quick(caller)?;
-            quick.dir(parent).filter(|_| !name::is_dots(name))?;
+            name::check(name).ok().filter(|()| !name::is_dots(name))?;
+            quick.dir(parent)?;
             let entry = quick.entry(parent, name)??;
             let mut inode = quick.inode(entry.ino).filter(remove::is_plain)?;
             quick.frees_space();

@@ -16,6 +16,11 @@ const BLOCK: u64 = 4096;
 pub(super) struct Numbers(Mutex<Range<u64>>);
 
 impl Numbers {
+    /// The next number, if one was taken from the store already.
+    pub(super) fn take_now(&self) -> Option<u64> {
+        self.0.lock().next()
+    }
+
     /// The next number.
     pub(super) async fn take(&self, shared: &Arc<Shared>) -> Result<u64> {
         loop {

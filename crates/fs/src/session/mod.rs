@@ -384,6 +384,11 @@ impl Shared {
         (self.volume.world.random.next_u64() >> 1).max(1 << 32)
     }
 
+    /// A number for a new inode, if one is at hand.
+    pub(crate) fn reserve_now(&self) -> Option<u64> {
+        if self.private { self.numbers.take_now() } else { None }
+    }
+
     /// A number for a new inode or blob, when numbers are given out in sequence.
     pub(crate) async fn reserve(self: &Arc<Self>) -> Result<Option<u64>> {
         if !self.private {

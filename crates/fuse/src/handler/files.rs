@@ -81,8 +81,11 @@ impl Handler {
         // checked who may open it: the kernel is asked to look again.
         let asked = open_flags(flags);
         let flags = OpenFlags { exclusive: true, truncate: false, ..asked };
-        let made =
-            self.once(header).create(&caller(header, umask), header.ino, name, mode, flags).await;
+        let (session, caller) = (self.once(header), caller(header, umask));
+        let made = match session.create_quickly(&caller, header.ino, name, mode, flags)? {
+            Some(made) => Ok(made),
+            None => session.create(&caller, header.ino, name, mode, flags).await,
+        };
         let (attr, handle) = made.map_err(|error| match error.kind() {
             Kind::Exists if !asked.exclusive => Errno::ESTALE,
             _ => error.into(),

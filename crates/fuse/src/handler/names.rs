@@ -16,7 +16,12 @@ impl Handler {
     }
 
     pub(crate) async fn lookup(&self, header: Header, name: &[u8]) -> Result<Reply, Errno> {
-        match self.session.lookup(&caller(header, 0), header.ino, name).await {
+        let caller = caller(header, 0);
+        let found = match self.session.lookup_quickly(&caller, header.ino, name) {
+            Some(found) => found,
+            None => self.session.lookup(&caller, header.ino, name).await,
+        };
+        match found {
             Ok(attr) => Ok(self.entry(attr)),
             Err(error) if error.kind() == Kind::NotFound && !self.policy.negative_ttl.is_zero() => {
                 Ok(Reply::NoEntry { ttl: self.policy.negative_ttl })
@@ -36,7 +41,12 @@ impl Handler {
         target: &[u8],
     ) -> Result<Reply, Errno> {
         let caller = caller(header, 0);
-        Ok(self.entry(self.once(header).symlink(&caller, header.ino, name, target).await?))
+        let session = self.once(header);
+        let made = match session.symlink_quickly(&caller, header.ino, name, target)? {
+            Some(made) => made,
+            None => session.symlink(&caller, header.ino, name, target).await?,
+        };
+        Ok(self.entry(made))
     }
 
     pub(crate) async fn mknod(
@@ -59,11 +69,19 @@ impl Handler {
         umask: u32,
     ) -> Result<Reply, Errno> {
         let caller = caller(header, umask);
-        Ok(self.entry(self.once(header).mkdir(&caller, header.ino, name, mode).await?))
+        let session = self.once(header);
+        let made = match session.mkdir_quickly(&caller, header.ino, name, mode)? {
+            Some(made) => made,
+            None => session.mkdir(&caller, header.ino, name, mode).await?,
+        };
+        Ok(self.entry(made))
     }
 
     pub(crate) async fn unlink(&self, header: Header, name: &[u8]) -> Result<Reply, Errno> {
-        self.once(header).unlink(&caller(header, 0), header.ino, name).await?;
+        let (session, caller) = (self.once(header), caller(header, 0));
+        if session.unlink_quickly(&caller, header.ino, name)?.is_none() {
+            session.unlink(&caller, header.ino, name).await?;
+        }
         Ok(Reply::Done)
     }
 
@@ -93,6 +111,14 @@ impl Handler {
             whiteout: flags & WHITEOUT != 0,
         };
         let caller = caller(header, 0);
+        if self.session.is_known_missing(new_parent, new_name) {
+            let session = self.once(header);
+            let done =
+                session.rename_quickly(&caller, header.ino, name, new_parent, new_name, flags)?;
+            if done.is_some() {
+                return Ok(Reply::Done);
+            }
+        }
         let held = match flags.no_replace || flags.exchange {
             true => None,
             // If it was done before, then the name has the new file already.
