@@ -326,6 +326,11 @@ impl Session {
         };
         let writes = flags.write || flags.append || flags.truncate;
         let registrar = local.pool.registrar();
+        let was_direct = registrar.as_ref().is_some_and(|to| to.was_direct(ino));
+        if was_direct {
+            // It may have got them before this process was there to see.
+            self.0.open.is_capable(ino);
+        }
         let mut file = self.local_file(ino).await;
         if file.is_none() && form == Form::Local {
             file = self.open_local(ino).await?;
@@ -343,7 +348,7 @@ impl Session {
                 // Beside a handle past the cache nobody may use the cache.
                 let beside = match self.0.open.way(ino) {
                     Some(way) => way == Way::Direct,
-                    None => registrar.as_ref().is_some_and(|to| to.was_direct(ino)),
+                    None => was_direct,
                 };
                 let wanted = if anew { Way::Kernel } else { Way::Cached };
                 if form != Form::Inline

@@ -104,10 +104,7 @@ impl Session {
                 format!("the engine's values have at most {bound} bytes"),
             ));
         }
-        if name == CAPABILITY {
-            self.0.open.is_capable(ino);
-        }
-        self.change(KIND, |mut tx| async move {
+        let set = self.change(KIND, |mut tx| async move {
             let mut inode = tx.inode(ino).await?;
             check_write(&mut tx, caller, ino, &inode, space).await?;
             let key = tx.keys.xattr(ino, name);
@@ -131,8 +128,12 @@ impl Session {
             inode.ctime = tx.now;
             tx.put_inode(ino, &inode, &parts)?;
             Ok((tx, ()))
-        })
-        .await
+        });
+        set.await?;
+        if name == CAPABILITY {
+            self.0.open.is_capable(ino);
+        }
+        Ok(())
     }
 
     /// Takes the capabilities of a program that somebody writes to.
