@@ -341,15 +341,8 @@ impl Shared {
             for change in one.changes {
                 change.apply(&mut visible.active, one.version);
             }
-            if !one.marks.is_empty() {
-                if self.snapshots.any() {
-                    for range in &one.marks {
-                        visible.active.mark(range, one.version);
-                    }
-                } else {
-                    // Nobody reads an older version: who did when it began has to begin again.
-                    visible.unmarked = one.version;
-                }
+            for range in &one.marks {
+                visible.active.mark(range, one.version);
             }
             visible.version = one.version;
         }
@@ -444,12 +437,6 @@ impl<'a> Batch<'a> {
             return Err(Error::new(
                 ErrorKind::TooOld,
                 "the transaction is older than what is known of later writes",
-            ));
-        }
-        if at < visible.unmarked {
-            return Err(Error::new(
-                ErrorKind::Conflict,
-                "a commit came between that was not noted",
             ));
         }
         let changed = reads.iter().find(|range| visible.any_newer(range, at));

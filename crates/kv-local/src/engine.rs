@@ -211,11 +211,11 @@ impl Engine for Local {
         if shared.work.is_stopping() {
             return Fut::ready(Err(Error::new(ErrorKind::Closed, "the store is closed")));
         }
-        // Known to be open before anybody can commit behind it.
-        let mut visible = shared.visible.lock_soon();
-        let snapshot = LocalSnapshot::new(shared, visible.view(), visible.generation);
-        drop(visible);
-        Fut::ready(Ok(Box::new(snapshot)))
+        let (view, generation) = {
+            let mut visible = shared.visible.lock_soon();
+            (visible.view(), visible.generation)
+        };
+        Fut::ready(Ok(Box::new(LocalSnapshot::new(shared, view, generation))))
     }
 
     fn commit(&self, snapshot: Box<dyn Snapshot>, commit: Commit) -> Fut<'static, Result<Version>> {
@@ -226,10 +226,9 @@ impl Engine for Local {
             )));
         };
         let at = snapshot.version();
-        // Nobody reads it any more: without what it shows, the writer need not copy that. It counts as open
-        // until it is checked.
-        snapshot.let_go();
-        self.commit_task(Task { at, alone: false, commit })
+        // Nobody reads it any more: without it, the writer need not copy what it shows.
+        drop(snapshot);
+        self.commit_at(at, commit)
     }
 
     fn newest(&self) -> Option<Version> {
@@ -254,6 +253,10 @@ impl Engine for Local {
     }
 
     fn commit_at(&self, at: Version, commit: Commit) -> Fut<'static, Result<Version>> {
+        self.commit_task(Task { at, alone: false, commit })
+    }
+
+    fn commit_alone(&self, at: Version, commit: Commit) -> Fut<'static, Result<Version>> {
         self.commit_task(Task { at, alone: true, commit })
     }
 
@@ -274,8 +277,7 @@ impl Engine for Local {
         let watch = shared.watches.add(key);
         let visible = shared.visible.lock();
         let point = KeyRange::point(key);
-        let unknown = since < visible.floor || since < visible.unmarked;
-        let changed = unknown || visible.any_newer(&point, since);
+        let changed = since < visible.floor || visible.any_newer(&point, since);
         drop(visible);
         if changed {
             shared.watches.fire(&point);

@@ -137,7 +137,6 @@ pub(crate) fn open(
             frozen: None,
             recent: None,
             floor: end.version,
-            unmarked: end.version,
             levels: Arc::new(levels),
         }),
         catalog: Mutex::new(Catalog { manifest }),

@@ -1,7 +1,7 @@
 //! What the parts of an open store share, and in which order they lock it.
 //!
 //! Locks are taken in this order: `folds`, `merges`, `pipeline`, `catalog`, `visible`.
-//! `queue` and the locks of snapshots, watches, syncs and the reserve are taken last, with none of each other. `visible` is held
+//! `queue` and the locks of snapshots, watches, syncs and the reserve are taken last and alone. `visible` is held
 //! for microseconds, never across I/O.
 
 use crate::commit::{Pipeline, Request};
@@ -68,8 +68,6 @@ pub(crate) struct Visible {
     pub(crate) recent: Option<Arc<Frozen>>,
     /// What was written is known from here on: an older snapshot cannot be checked.
     pub(crate) floor: Version,
-    /// What was only declared as written up to this version is not known, as nobody was there to conflict with it.
-    pub(crate) unmarked: Version,
     pub(crate) levels: Arc<Levels>,
 }
 

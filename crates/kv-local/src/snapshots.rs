@@ -13,7 +13,6 @@ use base::sync::Mutex;
 use bytes::Bytes;
 use kv::{Error, ErrorKind, Fut, Key, Page, Query, Result, Snapshot, Version};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// How many snapshots may have tables of their own. Beyond that, the oldest are given up.
@@ -23,7 +22,7 @@ const GENERATIONS_MAX: u64 = 2;
 
 /// All open snapshots.
 #[derive(Debug, Default)]
-pub(crate) struct Snapshots(Mutex<Slots>, AtomicUsize);
+pub(crate) struct Snapshots(Mutex<Slots>);
 
 #[derive(Debug, Default)]
 struct Slots {
@@ -53,12 +52,6 @@ impl LocalSnapshot {
         let held = Arc::new(held);
         let slot = shared.snapshots.add(&held);
         Self { held, slot, shared: Arc::clone(shared) }
-    }
-
-    /// Nobody reads it any more.
-    pub(crate) fn let_go(&self) {
-        let view = self.held.view.lock().take();
-        drop(view);
     }
 
     fn read<T>(&self, read: impl FnOnce(&View) -> Result<T>) -> Result<T> {
@@ -93,13 +86,7 @@ impl Snapshot for LocalSnapshot {
 }
 
 impl Snapshots {
-    /// Whether there is one. Asked, and made, while what is visible is locked.
-    pub(crate) fn any(&self) -> bool {
-        self.1.load(Ordering::Acquire) > 0
-    }
-
     fn add(&self, held: &Arc<Held>) -> usize {
-        self.1.fetch_add(1, Ordering::AcqRel);
         let mut slots = self.0.lock_soon();
         match slots.free.pop() {
             Some(slot) => {
@@ -119,7 +106,6 @@ impl Snapshots {
         slots.free.push(slot);
         drop(slots);
         drop(weak);
-        self.1.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// How many are open.

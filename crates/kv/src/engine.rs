@@ -50,10 +50,18 @@ pub trait Engine: Send + Sync + Debug {
         Err(Error::new(ErrorKind::Unsupported, "this engine is read through snapshots"))
     }
 
+    /// Checks and applies one transaction that looked at version `at`. Otherwise as
+    /// [`commit`](Self::commit).
+    fn commit_at(&self, at: Version, commit: Commit) -> Fut<'static, Result<Version>> {
+        let _ = (at, commit);
+        let words = "this engine commits what has read a snapshot";
+        Fut::ready(Err(Error::new(ErrorKind::Unsupported, words)))
+    }
+
     /// Applies one transaction that looked at version `at`, if that still is the newest: then nothing that it
     /// read can have changed, and it need not say what that was. When it is not, the error is
     /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict). Otherwise as [`commit`](Self::commit).
-    fn commit_at(&self, at: Version, commit: Commit) -> Fut<'static, Result<Version>> {
+    fn commit_alone(&self, at: Version, commit: Commit) -> Fut<'static, Result<Version>> {
         let _ = (at, commit);
         let words = "this engine commits what has read a snapshot";
         Fut::ready(Err(Error::new(ErrorKind::Unsupported, words)))

@@ -311,6 +311,10 @@ impl Engine for Sim {
         self.commit_faulty(commit, move |inner, commit| inner.commit_at(at, commit))
     }
 
+    fn commit_alone(&self, at: Version, commit: Commit) -> Fut<'static, Result<Version>> {
+        self.commit_faulty(commit, move |inner, commit| inner.commit_alone(at, commit))
+    }
+
     fn sync(&self) -> Fut<'static, Result<()>> {
         let shared = Arc::clone(&self.0);
         if self.is_calm() {

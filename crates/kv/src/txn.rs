@@ -28,8 +28,6 @@ pub struct Txn {
     ops: usize,
     bytes: usize,
     frees: bool,
-    /// It commits only if nobody else has since it began, so it need not remember what it read.
-    alone: bool,
 }
 
 /// Where a transaction reads.
@@ -51,7 +49,6 @@ impl Txn {
     }
 
     fn reading(engine: Arc<dyn Engine>, source: Source) -> Self {
-        let alone = matches!(source, Source::Newest(_));
         Self {
             engine,
             source,
@@ -61,7 +58,6 @@ impl Txn {
             ops: 0,
             bytes: 0,
             frees: false,
-            alone,
         }
     }
 
@@ -83,7 +79,7 @@ impl Txn {
             Own::Untouched => None,
             Own::Pending(ops) => Some(ops),
         };
-        if read == Read::Serializable && !self.alone {
+        if read == Read::Serializable {
             note_point(&mut self.read_conflicts, key);
         }
         let value = match &self.source {
@@ -107,7 +103,7 @@ impl Txn {
                 return Fut::ready(Err(error));
             }
         }
-        if read == Read::Serializable && !self.alone {
+        if read == Read::Serializable {
             for key in keys {
                 if !matches!(self.writes.own(key), Own::Known(_)) {
                     note_point(&mut self.read_conflicts, key);
@@ -150,11 +146,10 @@ impl Txn {
         if let Err(error) = self.take_snapshot() {
             return Fut::ready(Err(error));
         }
-        let Self { source: Source::Snapshot(snapshot), writes, read_conflicts, alone, .. } = self
-        else {
+        let Self { source: Source::Snapshot(snapshot), writes, read_conflicts, .. } = self else {
             return Fut::ready(Err(moved_on()));
         };
-        let conflicts = (read == Read::Serializable && !*alone).then_some(read_conflicts);
+        let conflicts = (read == Read::Serializable).then_some(read_conflicts);
         if !writes.touches(&query.range) {
             return snapshot.range(query).map(move |page| {
                 let page = page?;
@@ -247,18 +242,14 @@ impl Txn {
     /// Conflict as if `range` had been read.
     pub fn read_conflict(&mut self, range: &KeyRange) -> Result<()> {
         self.check_range(range)?;
-        if !self.alone {
-            note(&mut self.read_conflicts, range.clone());
-        }
+        note(&mut self.read_conflicts, range.clone());
         Ok(())
     }
 
     /// Conflict as if `key` had been read.
     pub fn read_conflict_at(&mut self, key: &[u8]) -> Result<()> {
         self.check_key(key)?;
-        if !self.alone {
-            note_point(&mut self.read_conflicts, key);
-        }
+        note_point(&mut self.read_conflicts, key);
         Ok(())
     }
 
@@ -289,8 +280,7 @@ impl Txn {
     /// the version that it read.
     pub fn commit(self, durability: Durability) -> Fut<'static, Result<Version>> {
         let at = self.version();
-        let Self { engine, source, writes, read_conflicts, write_conflicts, frees, alone, .. } =
-            self;
+        let Self { engine, source, writes, read_conflicts, write_conflicts, frees, .. } = self;
         if writes.is_empty() && write_conflicts.is_empty() {
             drop(source);
             if durability == Durability::Process {
@@ -306,11 +296,8 @@ impl Txn {
             frees,
         };
         match source {
-            Source::Snapshot(snapshot) if !alone => engine.commit(snapshot, commit),
-            source => {
-                drop(source);
-                engine.commit_at(at, commit)
-            }
+            Source::Snapshot(snapshot) => engine.commit(snapshot, commit),
+            Source::Newest(at) => engine.commit_at(at, commit),
         }
     }
 

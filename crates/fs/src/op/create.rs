@@ -37,7 +37,11 @@ impl Session {
         let made = Making { held: &held, loan: loan.as_ref(), found: &found };
         let (attr, made) = self.create_in(caller, parent, name, &new, flags, made).await?;
         if made {
-            return self.made(attr, parent, held, loan, flags);
+            let opened = self.made(attr, parent, held, loan, flags);
+            if opened.is_err() {
+                self.leave(attr.ino).await?;
+            }
+            return opened;
         }
         drop((held, loan));
         let found = found.lock().take();
@@ -79,7 +83,11 @@ impl Session {
         let attr = self.0.attr_of(ino, &inode, Default::default())?;
         // As a transaction would answer it: whether it was made, too.
         match quick.commit(&(attr, true))? {
-            Some(()) => self.made(attr, parent, held, loan, flags).map(Some),
+            Some(()) => {
+                let opened = self.made(attr, parent, held, loan, flags);
+                // The background does what the last handle has to.
+                opened.map(Some).inspect_err(|_| self.0.open.abandon(ino))
+            }
             None => Ok(None),
         }
     }
@@ -111,7 +119,7 @@ impl Session {
         self.0.handles.add_file(OpenFile { ino, flags, backed, direct })
     }
 
-    /// A handle on an inode that was made.
+    /// A handle on an inode that was made. When there is none, the inode still counts as open.
     pub(super) fn made(
         &self,
         attr: Attr,
@@ -270,13 +278,7 @@ impl<'a> Held<'a> {
         if !session.0.private {
             session.0.open.leased(ino);
         }
-        match session.add_handle(ino, flags, backed) {
-            Ok(handle) => Ok(handle),
-            Err(error) => {
-                session.0.open.abandon(ino);
-                Err(error)
-            }
-        }
+        session.add_handle(ino, flags, backed)
     }
 }
 

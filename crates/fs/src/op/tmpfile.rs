@@ -43,7 +43,12 @@ impl Session {
                 Ok((tx, attr))
             })
             .await?;
-        let (attr, handle) = self.made(attr, parent, held, loan, flags)?;
+        let ino = attr.ino;
+        let opened = self.made(attr, parent, held, loan, flags);
+        if opened.is_err() {
+            self.leave(ino).await?;
+        }
+        let (attr, handle) = opened?;
         // The last handle has to look.
         self.0.open.doom(attr.ino);
         Ok((attr, handle))

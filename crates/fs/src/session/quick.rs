@@ -214,7 +214,7 @@ impl Quick<'_> {
             frees: self.frees,
         };
         // When there is no room it waits, and then it has not been done: dropped, it is not done at all.
-        match volume.world.store.engine().commit_at(self.at, commit).now() {
+        match volume.world.store.engine().commit_alone(self.at, commit).now() {
             Ok(Ok(version)) => {
                 known.committed(version, self.epoch, nanos_of(self.now), &self.effects);
                 Ok(Some(()))
