@@ -8,7 +8,7 @@ use std::io;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// A future that the pool has taken over.
@@ -25,7 +25,10 @@ struct Shared {
     threads_max: usize,
     spawn: Arc<dyn Spawn>,
     state: Mutex<State>,
-    changed: Condvar,
+    /// For threads that wait: there is something to run, or nothing will come any more.
+    work: Condvar,
+    /// For who waits until nothing is left.
+    done: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -33,6 +36,8 @@ struct State {
     ready: VecDeque<Arc<Slot>>,
     threads: usize,
     idle: usize,
+    /// One that was idle is on its way.
+    waking: bool,
     /// Tasks that are not done.
     tasks: usize,
     closed: bool,
@@ -64,7 +69,8 @@ impl Pool {
             threads_max: threads_max.max(1),
             spawn,
             state: Mutex::default(),
-            changed: Condvar::new(),
+            work: Condvar::new(),
+            done: Condvar::new(),
         }))
     }
 
@@ -89,9 +95,7 @@ impl Pool {
         }
         *slot.future.lock() = Some(task);
         state.tasks += 1;
-        state.ready.push_back(slot);
-        drop(state);
-        self.0.changed.notify_all();
+        self.0.make_ready(state, slot);
         Ok(())
     }
 
@@ -99,7 +103,7 @@ impl Pool {
     pub fn wait(&self) {
         let mut state = self.0.state.lock();
         while state.tasks > 0 {
-            state = self.0.changed.wait(state);
+            state = self.0.done.wait(state);
         }
     }
 
@@ -112,22 +116,42 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.0.state.lock().closed = true;
-        self.0.changed.notify_all();
+        self.0.work.notify_all();
     }
 }
 
 impl Shared {
+    /// Queues what can be run. One thread is woken for it, and none when one is on its way already: that one wakes
+    /// the next while more is left.
+    fn make_ready(&self, mut state: MutexGuard<'_, State>, slot: Arc<Slot>) {
+        state.ready.push_back(slot);
+        self.wake_one(state);
+    }
+
+    fn wake_one(&self, mut state: MutexGuard<'_, State>) {
+        let wakes = state.idle > 0 && !state.waking && !state.ready.is_empty();
+        state.waking |= wakes;
+        drop(state);
+        if wakes {
+            self.work.notify_one();
+        }
+    }
+
     fn work(self: Arc<Self>) {
         let mut state = self.state.lock();
         loop {
             if let Some(slot) = state.ready.pop_front() {
-                drop(state);
+                // What runs may wait, or take long.
+                self.wake_one(state);
                 let done = slot.run();
                 state = self.state.lock();
                 if done {
                     state.tasks -= 1;
                     if state.tasks == 0 {
-                        self.changed.notify_all();
+                        self.done.notify_all();
+                        if state.closed {
+                            self.work.notify_all();
+                        }
                     }
                 }
             } else if state.closed && state.tasks == 0 {
@@ -135,8 +159,9 @@ impl Shared {
                 return;
             } else {
                 state.idle += 1;
-                state = self.changed.wait(state);
+                state = self.work.wait(state);
                 state.idle -= 1;
+                state.waking = false;
             }
         }
     }
@@ -170,8 +195,7 @@ impl Slot {
 
     fn queue(self: &Arc<Self>) {
         if let Some(pool) = self.pool.upgrade() {
-            pool.state.lock().ready.push_back(Arc::clone(self));
-            pool.changed.notify_all();
+            pool.make_ready(pool.state.lock(), Arc::clone(self));
         }
     }
 }

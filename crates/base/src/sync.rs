@@ -89,6 +89,11 @@ impl Condvar {
         self.0.wait_timeout(guard, most).unwrap_or_else(PoisonError::into_inner).0
     }
 
+    /// Wakes one who waits, if there is one.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
     /// Wakes everybody who waits.
     pub fn notify_all(&self) {
         self.0.notify_all();
