@@ -372,9 +372,13 @@ impl Shared {
     /// Starts a new layer and a new log.
     pub(crate) fn freeze(&self, pipeline: &mut Pipeline) -> Result<()> {
         let number = pipeline.log.number() + 1;
-        let log = start_log(&self.raw, &self.reserve, number, &self.options)?;
+        let log = match self.reserve.spare.start(&*self.raw, number, self.options.log_step_bytes())
+        {
+            Some(log) => log,
+            None => start_log(&self.raw, &self.reserve, number, &self.options)?,
+        };
         self.syncs.start_file(number, log.file(), true);
-        pipeline.log = log;
+        self.reserve.spare.retire(&std::mem::replace(&mut pipeline.log, log));
         {
             let mut visible = self.visible.lock_soon();
             visible.active.settle();
@@ -527,5 +531,6 @@ pub(crate) fn seal(shared: &Shared) -> Result<()> {
             std::io::ErrorKind::Other.into(),
         ));
     }
+    shared.reserve.give_spare();
     shared.edit(&[], &[], |manifest| manifest.closed_at = Some(version), |_| {})
 }

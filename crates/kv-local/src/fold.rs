@@ -69,6 +69,8 @@ impl Shared {
     }
 
     fn remove_logs_before(&self, first: u64) {
+        let wanted = self.reserve.is_whole() && !self.read_only;
+        self.reserve.spare.keep(&*self.disk, first, wanted);
         // A log that cannot be removed now is removed by the next start: the manifest is past it.
         for name in self.disk.list().unwrap_or_default() {
             if log::number_of(&name).is_some_and(|number| number < first) {

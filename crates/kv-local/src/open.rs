@@ -215,7 +215,7 @@ fn remove_leftovers(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
         let old_log = log::number_of(&name).is_some_and(|number| number < manifest.first_log);
         let unknown_table = table::id_of(&name)
             .is_some_and(|id| !manifest.tables.iter().any(|(_, table)| table.id == id));
-        if old_log || unknown_table {
+        if old_log || unknown_table || name == log::spare::NAME {
             disk.remove(&name).map_err(|error| io_error(format!("cannot remove {name}"), error))?;
         }
     }

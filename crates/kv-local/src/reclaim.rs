@@ -4,7 +4,7 @@ use crate::commit::{Pipeline, Task};
 use crate::levels::pick_gone;
 use crate::log::record;
 use crate::shared::Shared;
-use kv::{AtomicOp, Op, Result};
+use kv::{AtomicOp, ErrorKind, Op, Result};
 use std::sync::atomic::Ordering;
 
 impl Shared {
@@ -19,14 +19,26 @@ impl Shared {
             // First: what the log takes now, the reserve would miss.
             self.retarget(pipeline)?;
         }
-        pipeline.log.grow(bytes)?;
+        self.grow_log(pipeline, bytes)?;
         self.retarget(pipeline)
+    }
+
+    /// Takes room for the log, if need be that of one that is kept for the next.
+    fn grow_log(&self, pipeline: &mut Pipeline, bytes: u64) -> Result<()> {
+        let grown = pipeline.log.grow(bytes);
+        if self.is_short(&grown) { pipeline.log.grow(bytes) } else { grown }
+    }
+
+    /// Whether something failed for want of room, and there is more now.
+    fn is_short(&self, outcome: &Result<()>) -> bool {
+        let full = outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full);
+        full && self.reserve.give_spare()
     }
 
     /// Room for commits that free space.
     pub(crate) fn take_slack(&self, pipeline: &mut Pipeline, tasks: &[Task]) -> Result<()> {
         let bytes = log_bytes(tasks);
-        match pipeline.log.grow(bytes) {
+        match self.grow_log(pipeline, bytes) {
             Err(_) if self.reserve.give(bytes, true) => pipeline.log.grow(bytes),
             grown => grown,
         }
@@ -85,7 +97,7 @@ impl Shared {
     fn has_space(&self, bytes: u64) -> bool {
         let mut pipeline = self.pipeline.lock();
         self.retarget(&pipeline).is_ok()
-            && pipeline.log.grow(bytes).is_ok()
+            && self.grow_log(&mut pipeline, bytes).is_ok()
             && self.retarget(&pipeline).is_ok()
     }
 

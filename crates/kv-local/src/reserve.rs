@@ -3,9 +3,10 @@
 //! One file holds it, as blocks that the disk has really given. It is as long as what folding the
 //! layers in memory and the next merge may need, and some slack for the log. Ordinary commits are
 //! taken only while it is whole. Work in the background may use all of it, and commits that free
-//! space its slack: see docs/adr/0019.
+//! space its slack: see docs/adr/0019. A log that is kept to be written over is room too, and is given up first.
 
 use crate::error::io_error;
+use crate::log::Spare;
 use base::disk::{Disk, File, Lock};
 use base::sync::Mutex;
 use kv::Result;
@@ -28,6 +29,8 @@ pub(crate) struct Reserve {
     /// Looked at by every commit.
     whole: AtomicBool,
     state: Mutex<State>,
+    /// A log to write the next one over.
+    pub(crate) spare: Spare,
 }
 
 #[derive(Debug)]
@@ -43,7 +46,13 @@ impl Reserve {
         let found = disk.open(NAME).and_then(|file| Ok((file.len()?, file))).ok();
         let (len, file) = found.map_or((0, None), |(len, file)| (len, Some(file)));
         let state = Mutex::new(State { file, len, target: slack });
-        Self { disk: Arc::clone(disk), slack, whole: AtomicBool::new(false), state }
+        let (disk, whole) = (Arc::clone(disk), AtomicBool::new(false));
+        Self { disk, slack, whole, state, spare: Spare::default() }
+    }
+
+    /// Gives up the log that is kept. False when there is none.
+    pub(crate) fn give_spare(&self) -> bool {
+        self.spare.give_up(&*self.disk)
     }
 
     /// Whether there is all the room that should be.
@@ -65,7 +74,10 @@ impl Reserve {
     }
 
     fn fill(&self, state: &mut State) -> Result<()> {
-        let outcome = self.fit(state);
+        let mut outcome = self.fit(state);
+        if outcome.as_ref().is_err_and(is_full) && self.give_spare() {
+            outcome = self.fit(state);
+        }
         self.whole.store(outcome.is_ok(), Ordering::Release);
         outcome.map_err(|error| io_error("no room to keep in reserve: remove something", error))
     }
@@ -142,6 +154,9 @@ impl Reserve {
         mut write: impl FnMut() -> io::Result<T>,
     ) -> io::Result<T> {
         let mut outcome = write();
+        if outcome.as_ref().is_err_and(is_full) && self.give_spare() {
+            outcome = write();
+        }
         for tries in 0..TRIES {
             match &outcome {
                 Err(error) if is_full(error) => {}

@@ -2,9 +2,11 @@
 
 pub(crate) mod record;
 pub(crate) mod replay;
+pub(crate) mod spare;
 mod sync;
 mod writer;
 
+pub(crate) use spare::Spare;
 pub(crate) use sync::Syncs;
 pub(crate) use writer::{AppendError, Log};
 

@@ -4,7 +4,7 @@
 //! one. What stands behind it was written but never promised, unless a record there says that the
 //! missing version had been synced: then a promise is broken, and that is corruption.
 
-use super::record::{self, ALIGN, At, Header, MAGIC};
+use super::record::{self, ALIGN, At, Header};
 use crate::error::{corrupt, io_error};
 use base::{Disk, File};
 use kv::{Result, Version};
@@ -66,7 +66,8 @@ pub(crate) fn replay(
             match record::read(&bytes[offset..], log.number) {
                 At::Record { header, payload, len } if follows(next, folded, header) => {
                     claims.note(header);
-                    if header.version > folded && apply(header.version, payload).is_none() {
+                    if header.version > folded && apply(header.version, &payload.plain()).is_none()
+                    {
                         let damage =
                             format!("{} at byte {offset}: a commit that cannot be read", log.name);
                         note(&mut notes, damage)?;
@@ -176,9 +177,8 @@ impl Claims {
 
 /// Looks for whole records anywhere in `bytes`.
 fn scan(bytes: &[u8], log: u64, claims: &mut Claims) {
-    let magic = MAGIC.to_le_bytes();
     for offset in (0..bytes.len()).step_by(ALIGN) {
-        if bytes[offset..].starts_with(&magic)
+        if record::begins(&bytes[offset..])
             && let At::Record { header, .. } = record::read(&bytes[offset..], log)
         {
             claims.note(header);

@@ -13,7 +13,10 @@ pub(crate) struct Log {
     number: u64,
     file: Arc<dyn File>,
     len: u64,
+    /// How far it may grow without asking for more.
     allocated: u64,
+    /// How much the disk has given it, which is more in a file that had another log.
+    room: u64,
     /// Room is taken from the disk in steps of this, so that running out of it is met here and not
     /// in the middle of a record, and so that a sync need not also record a new length.
     step: u64,
@@ -49,8 +52,12 @@ impl Log {
             }
             other => other.map_err(failed)?,
         };
-        let (window, has_windows) = (None, true);
-        Ok(Self { number, file, len: 0, allocated: 0, step, window, has_windows })
+        Ok(Self::over(number, file, 0, step))
+    }
+
+    /// Starts log number `number` in a file that the disk has given `room`, whatever stands there.
+    pub(crate) fn over(number: u64, file: Arc<dyn File>, room: u64, step: u64) -> Self {
+        Self { number, file, len: 0, allocated: 0, room, step, window: None, has_windows: true }
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -81,7 +88,7 @@ impl Log {
             // What was written of it must not be met as a record later.
             return match self.file.truncate(self.len) {
                 Ok(()) => {
-                    self.allocated = self.len;
+                    (self.allocated, self.room) = (self.len, self.len);
                     Err(AppendError::Clean(error))
                 }
                 Err(_) => Err(AppendError::Unknown(error)),
@@ -127,6 +134,11 @@ impl Log {
         self.allocated
     }
 
+    /// How much the disk has given it.
+    pub(crate) fn room(&self) -> u64 {
+        self.room
+    }
+
     /// Takes room for `bytes` more.
     pub(crate) fn grow(&mut self, bytes: u64) -> Result<()> {
         let end = self.len + bytes;
@@ -135,12 +147,17 @@ impl Log {
 
     fn allocate(&mut self, end: u64) -> Result<()> {
         let generous = end.next_multiple_of(self.step);
+        if generous <= self.room {
+            self.allocated = generous;
+            return Ok(());
+        }
         let outcome = self.file.allocate(generous).map(|()| generous);
         // Close to full, just enough is still enough.
         let outcome = outcome.or_else(|_| self.file.allocate(end).map(|()| end));
         self.allocated = outcome.map_err(|error| {
             io_error(format!("no room for {} to grow", name_of(self.number)), error)
         })?;
+        self.room = self.room.max(self.allocated);
         Ok(())
     }
 }

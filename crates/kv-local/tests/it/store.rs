@@ -4,7 +4,8 @@ use base::block_on;
 use bytes::Bytes;
 use kv::{Commit, Durability, Engine, ErrorKind, Key, Op};
 use kv_local::{Local, Options};
-use std::os::unix::fs::PermissionsExt;
+use std::collections::BTreeMap;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 fn open(path: &Path) -> kv::Result<Local> {
@@ -135,4 +136,58 @@ fn a_closed_store_says_so() {
     let error = put(&other, b"key", b"value", Durability::Process).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Closed);
     assert_eq!(block_on(reader.get(b"key")).unwrap(), None, "what was open can be read");
+}
+
+/// The logs that are there, by the host's number of the file.
+fn logs(path: &Path) -> BTreeMap<u64, String> {
+    let entries = std::fs::read_dir(path).unwrap().map(Result::unwrap);
+    let named = entries
+        .map(|entry| (entry.metadata().unwrap().ino(), entry.file_name().into_string().unwrap()));
+    named.filter(|(_, name)| name.starts_with("log-")).collect()
+}
+
+#[test]
+fn a_log_is_written_over_one_that_is_not_needed_and_nothing_of_that_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let local = open(dir.path()).unwrap();
+    let mut seen: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for round in 0_u32..6 {
+        // As long as the ones before, so that records of old logs stand right behind the last new one.
+        for key in 0..20_u32 {
+            let value = [round.to_le_bytes(), key.to_le_bytes()].concat();
+            put(&local, &key.to_le_bytes(), &value, Durability::Process).unwrap();
+        }
+        for (file, name) in logs(dir.path()) {
+            let names = seen.entry(file).or_default();
+            if names.last() != Some(&name) {
+                names.push(name);
+            }
+        }
+        // What the next life would find if this one were killed here.
+        let copy = tempfile::tempdir().unwrap();
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+        }
+        let next = open(copy.path()).unwrap();
+        for key in 0..20_u32 {
+            let value = [round.to_le_bytes(), key.to_le_bytes()].concat();
+            assert_eq!(
+                get(&next, &key.to_le_bytes()).as_deref(),
+                Some(&value[..]),
+                "{round} {key}"
+            );
+        }
+        assert!(!copy.path().join("spare").exists());
+        drop(next);
+        // Fewer in the last ones.
+        put(&local, b"last", &round.to_le_bytes(), Durability::Process).unwrap();
+        local.flush().unwrap();
+        assert!(dir.path().join("spare").exists(), "round {round}");
+    }
+    assert!(seen.values().any(|names| names.len() > 1), "{seen:?}");
+    local.close().unwrap();
+    assert!(!dir.path().join("spare").exists());
+    let local = open(dir.path()).unwrap();
+    assert_eq!(get(&local, b"last").as_deref(), Some(&5_u32.to_le_bytes()[..]));
 }
