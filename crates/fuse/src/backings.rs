@@ -26,6 +26,8 @@ const ENTRIES_MAX: usize = 1 << 16;
 pub(crate) struct Backings {
     device: Arc<Device>,
     table: File,
+    /// Another process may have the connection after this one, and with it the table.
+    survives: bool,
     state: Mutex<State>,
 }
 
@@ -59,7 +61,11 @@ impl State {
 
 impl Backings {
     /// For a new connection. `None` when the kernel does not take files of the directory.
-    pub(crate) fn begin(device: &Arc<Device>, directory: Option<&Path>) -> Option<Arc<Self>> {
+    pub(crate) fn begin(
+        device: &Arc<Device>,
+        directory: Option<&Path>,
+        survives: bool,
+    ) -> Option<Arc<Self>> {
         let begun = || -> io::Result<Arc<Self>> {
             let directory = directory.ok_or(io::ErrorKind::NotFound)?;
             let how = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -68,7 +74,7 @@ impl Backings {
             device.close_backing(id)?;
             let table = rustix::fs::memfd_create("seamount-backings", MemfdFlags::CLOEXEC)?;
             let (device, table, state) = (Arc::clone(device), table.into(), Mutex::default());
-            Ok(Arc::new(Self { device, table, state }))
+            Ok(Arc::new(Self { device, table, survives, state }))
         };
         match begun() {
             Ok(begun) => Some(begun),
@@ -99,7 +105,7 @@ impl Backings {
             }
         }
         let state = Mutex::new(state);
-        Ok(Arc::new(Self { device: Arc::clone(device), table, state }))
+        Ok(Arc::new(Self { device: Arc::clone(device), table, survives: true, state }))
     }
 
     /// Whether a descriptor is that of a table, and not of a connection.
@@ -170,6 +176,9 @@ impl fs::Registrar for Backings {
     }
 
     fn begin_direct(&self, ino: u64) -> bool {
+        if !self.survives {
+            return true;
+        }
         let mut state = self.state.lock();
         let Some(at) = state.take() else {
             return false;
@@ -183,6 +192,9 @@ impl fs::Registrar for Backings {
     }
 
     fn end_direct(&self, ino: u64) {
+        if !self.survives {
+            return;
+        }
         let mut state = self.state.lock();
         let Some(at) = state.direct.remove(&ino) else {
             return;

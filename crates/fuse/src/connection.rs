@@ -115,14 +115,14 @@ fn start(
     {
         devices.push(Arc::new(first.again().map_err(unserved)?));
     }
+    // What came by a ring is never sent again.
+    let resends = flags & init::HAS_RESEND != 0 && rings.is_empty();
     let backings = match devices.first() {
         Some(device) if flags & init::PASSTHROUGH != 0 && policy.private && options.passthrough => {
-            Backings::begin(device, options.backing.as_deref())
+            Backings::begin(device, options.backing.as_deref(), options.survives && resends)
         }
         _ => None,
     };
-    // What came by a ring is never sent again.
-    let resends = flags & init::HAS_RESEND != 0 && rings.is_empty();
     let adopted = Adopted::default();
     serve(session, options, policy, Ends { devices, rings, adopted, resends, backings })
 }
