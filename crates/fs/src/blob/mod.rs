@@ -19,7 +19,7 @@ pub(crate) use inline::{load as inline_bytes, store as put_inline, to_mapped};
 pub(crate) use read::read;
 pub(crate) use space::{allocate, next_entry, seek, taken_in, zero};
 pub(crate) use truncate::{drop_data, remove_chunks, truncate};
-pub(crate) use write::write;
+pub(crate) use write::{patched, write};
 
 use crate::schema::VolumeRecord;
 

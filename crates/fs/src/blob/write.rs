@@ -55,18 +55,24 @@ async fn write_inline(tx: &mut Tx, inode: &mut Inode, offset: usize, bytes: &[u8
         inline::store(tx, inode, bytes).await?;
     } else {
         let old = inline::load(tx, inode, Read::Serializable).await?;
-        let mut whole = Vec::with_capacity(old.len().max(end));
-        whole.extend_from_slice(&old);
-        if whole.len() < end {
-            whole.resize(end, 0);
-        }
-        if let Some(part) = whole.get_mut(offset..end) {
-            part.copy_from_slice(bytes);
-        }
-        inline::store(tx, inode, &whole).await?;
+        inline::store(tx, inode, &patched(&old, offset, bytes)).await?;
     }
     inode.size = inode.size.max(end as u64);
     Ok(())
+}
+
+/// `old` with `bytes` from `offset` on, and zeros between the two.
+pub(crate) fn patched(old: &[u8], offset: usize, bytes: &[u8]) -> Vec<u8> {
+    let end = offset + bytes.len();
+    let mut whole = Vec::with_capacity(old.len().max(end));
+    whole.extend_from_slice(old);
+    if whole.len() < end {
+        whole.resize(end, 0);
+    }
+    if let Some(part) = whole.get_mut(offset..end) {
+        part.copy_from_slice(bytes);
+    }
+    whole
 }
 
 /// Chunks that a truncation cut off are still there: nothing may be written to them, nor may the file

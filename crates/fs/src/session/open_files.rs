@@ -283,6 +283,11 @@ impl OpenFiles {
         }
     }
 
+    /// Whether it may have some.
+    pub(crate) fn may_be_capable(&self, ino: Ino) -> bool {
+        self.0.lock().inodes.get(&ino).is_some_and(|open| open.capable)
+    }
+
     /// Whether it may have some: told once.
     pub(crate) fn take_capable(&self, ino: Ino) -> bool {
         let mut table = self.0.lock();

@@ -9,13 +9,14 @@
 
 use super::asked::Asked;
 use super::{Doomed, Effects, Session, Shared};
+use crate::blob;
 use crate::error::{Error, Result};
 use crate::reply::Reply;
-use crate::schema::{BackingRecord, Counter, Entry, Inode};
-use crate::tx::nanos_of;
+use crate::schema::{BackingRecord, Counter, Entry, Inode, Part};
+use crate::tx::{inline_space, nanos_of};
 use crate::types::{Caller, Ino, Time};
 use bytes::Bytes;
-use kv::{AtomicOp, Commit, Durability, ErrorKind, Key, Op, Version};
+use kv::{AtomicOp, Commit, Durability, ErrorKind, Key, KeyRange, Op, Version};
 
 /// Changes that one operation makes, mostly.
 const OPS_FIRST: usize = 8;
@@ -29,6 +30,8 @@ pub(crate) struct Quick<'a> {
     /// The time that everything in it happens at.
     pub(crate) now: Time,
     ops: Vec<Op>,
+    /// Parts of inodes that change.
+    marks: Vec<KeyRange>,
     effects: Effects,
     frees: bool,
     bytes: i64,
@@ -57,6 +60,7 @@ impl Session {
             epoch,
             now: shared.volume.world.now(),
             ops: Vec::with_capacity(OPS_FIRST),
+            marks: Vec::new(),
             effects: Effects::default(),
             frees: false,
             bytes: 0,
@@ -127,6 +131,41 @@ impl Quick<'_> {
         self.ops.push(Op::Put(key, record.into()));
     }
 
+    /// An inode whose bytes changed.
+    pub(crate) fn put_data(&mut self, ino: Ino, inode: &Inode) {
+        let part = self.shared.volume.keys.part(ino, Part::Data);
+        self.marks.push(KeyRange::point(&part));
+        self.put_inode(ino, inode);
+    }
+
+    /// What an inode has inline, without the zeros at its end; `None` when that is not to be had so.
+    pub(crate) fn inline(&self, inode: &Inode) -> Option<Bytes> {
+        if inode.inline_len == 0 {
+            return Some(Bytes::new());
+        }
+        let key = self.shared.volume.keys.inline(inode.blob);
+        let stored = self.shared.look(self.at, &key)??;
+        let bound = self.shared.volume.record.block_bytes as usize;
+        let bytes = blob::block::decode(&stored, &key, bound).ok()?;
+        (bytes.len() == inode.inline_len as usize).then_some(bytes)
+    }
+
+    /// Replaces what an inode has inline; the caller writes its record.
+    pub(crate) fn put_inline(&mut self, inode: &mut Inode, data: &[u8]) {
+        let volume = &self.shared.volume;
+        let key = volume.keys.inline(inode.blob);
+        let len = blob::block::trimmed_len(data);
+        if len > 0 {
+            let data = data.get(..len).unwrap_or(data);
+            let stored = blob::block::encode(data, volume.record.codec, &key);
+            self.ops.push(Op::Put(key, stored.into()));
+        } else if inode.inline_len > 0 {
+            self.ops.push(Op::Delete(key));
+        }
+        self.bytes += inline_space(len as u32) - inline_space(inode.inline_len);
+        inode.inline_len = len as u32;
+    }
+
     pub(crate) fn put_new_inode(&mut self, ino: Ino, inode: &Inode) {
         self.inodes += 1;
         self.put_inode(ino, inode);
@@ -165,6 +204,11 @@ impl Quick<'_> {
         self.shared.volume.record.inodes_max > 0
     }
 
+    /// Whether there can be too many bytes.
+    pub(crate) fn has_capacity(&self) -> bool {
+        self.shared.volume.record.capacity_bytes > 0
+    }
+
     /// It serves to give space back.
     pub(crate) fn frees_space(&mut self) {
         self.frees = true;
@@ -183,7 +227,7 @@ impl Quick<'_> {
         }
         if inode.inline_len > 0 {
             self.ops.push(Op::Delete(keys.inline(inode.blob)));
-            self.bytes -= crate::tx::inline_space(inode.inline_len);
+            self.bytes -= inline_space(inode.inline_len);
         }
         self.effects.changed(ino);
         self.ops.push(Op::Delete(keys.inode(ino)));
@@ -208,7 +252,7 @@ impl Quick<'_> {
         }
         let commit = Commit {
             reads: Vec::new(),
-            writes: Vec::new(),
+            writes: self.marks,
             ops: self.ops,
             durability: Durability::Process,
             frees: self.frees,
