@@ -437,11 +437,12 @@ impl Local {
             return;
         };
         if file.is_lent() {
+            // What waits for a time already need not be looked at for this.
             if table.queued.insert(ino) {
                 table.closing.push_back((ino, at));
+                drop(table);
+                self.work.tell();
             }
-            drop(table);
-            self.work.tell();
         } else if table.known > self.known_max {
             table.files.remove(&ino);
             table.known = table.known.saturating_sub(1);
@@ -478,6 +479,16 @@ impl Local {
             table.queued.remove(ino);
         }
         taken
+    }
+
+    /// Whether as many files are open that nobody has open as may be.
+    fn knows_enough(&self) -> bool {
+        self.table.lock().known >= self.known_max
+    }
+
+    /// Whether so many were closed and wait that the host may run out of files that can be open.
+    fn is_pressed(&self) -> bool {
+        self.unsettled() > self.known_max
     }
 
     /// How many were closed and are not settled.

@@ -2,7 +2,7 @@
 //! new file need not wait for any of that. Their numbers stand in the store before they are made.
 
 use super::{Local, failed};
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::schema::BackingRecord;
 use crate::session::{OpKind, Session};
 use crate::types::Ino;
@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// When a file that nobody has written to has changed. Any change of it is seen by its time, of which only the
 /// seconds count, as not every host keeps more.
@@ -20,8 +21,13 @@ pub(super) const UNTOUCHED: (i64, u32) = (1, 0);
 pub(crate) const READY_MAX: usize = 2048;
 /// Below this many more are made.
 const READY_LOW: usize = 128;
-/// Files that are made, and numbers that are noted, at once.
-const REFILL: usize = 64;
+/// How long, and how often, is waited for files that are to be closed, when the host lets no more be open.
+const OPEN_PAUSE: Duration = Duration::from_millis(10);
+const OPEN_WAITS: u32 = 1000;
+/// Numbers that are noted at once, which is a synced commit: twice as many each time, up to a bound, so that who
+/// makes many files does not wait for many.
+const NUMBERS_FIRST: usize = 64;
+const NUMBERS_MAX: usize = 1024;
 
 /// Who makes files known to the kernel, so that it can use them by itself.
 pub trait Registrar: Send + Sync + std::fmt::Debug {
@@ -108,6 +114,8 @@ struct State {
     ready: Vec<Arc<Backed>>,
     /// Numbers that are noted, without a file as far as is known.
     numbers: VecDeque<u64>,
+    /// How many were noted the last time.
+    noted: usize,
     /// Files that were given back, and are not empty yet. The commit that did it may not be durable.
     retired: VecDeque<Retired>,
 }
@@ -228,10 +236,11 @@ impl Local {
 impl Session {
     /// An empty file of the home.
     pub(crate) async fn take_backing(&self, local: &Local) -> Result<Arc<Backed>> {
-        if let Some(ready) = local.pool.take_ready() {
-            return Ok(ready);
-        }
+        let mut waits = OPEN_WAITS;
         loop {
+            if let Some(ready) = local.pool.take_ready() {
+                return Ok(ready);
+            }
             let number = local.pool.state.lock().numbers.pop_front();
             match number {
                 Some(blob) => {
@@ -239,7 +248,15 @@ impl Session {
                     if made.is_err() {
                         local.pool.add_number(blob);
                     }
-                    return made;
+                    // Those that are closed and wait to be settled will be open no more.
+                    let too_many =
+                        made.as_ref().is_err_and(|error| error.kind() == Kind::TooManyOpen);
+                    if !too_many || local.unsettled() == 0 || waits == 0 {
+                        return made;
+                    }
+                    waits -= 1;
+                    local.work.tell();
+                    self.0.volume.world.clock.sleep(OPEN_PAUSE).await;
                 }
                 None => self.note_numbers(local).await?,
             }
@@ -249,8 +266,13 @@ impl Session {
     /// Notes more numbers in the store. Durably: after the loss of power there must be no file that nobody
     /// knows of.
     async fn note_numbers(&self, local: &Local) -> Result<()> {
-        let mut numbers = Vec::with_capacity(REFILL);
-        for _ in 0..REFILL {
+        let count = {
+            let mut state = local.pool.state.lock();
+            state.noted = (2 * state.noted).clamp(NUMBERS_FIRST, NUMBERS_MAX);
+            state.noted
+        };
+        let mut numbers = Vec::with_capacity(count);
+        for _ in 0..count {
             if let Some(number) = self.0.reserve().await? {
                 numbers.push(number);
             }

@@ -21,8 +21,9 @@ const ROUND: usize = 256;
 const INLINE_BYTES: usize = 256 << 10;
 /// Inodes that one transaction settles.
 const AT_ONCE: usize = 64;
-/// How long a large file waits, so that many are made durable at once, and none that goes soon.
-const LARGE_AFTER: Duration = Duration::from_secs(5);
+/// How long a large file waits, so that many are made durable at once, and none that goes soon: as long as the host waits
+/// to write what is not synced, which has done most of it by then.
+const LARGE_AFTER: Duration = Duration::from_secs(30);
 /// So many large files are made durable one by one; more all at once.
 const ONE_BY_ONE: usize = 8;
 /// How long a file that is mapped still waits to be looked at again.
@@ -89,12 +90,13 @@ impl Session {
         let mut done = Settled::default();
         // Before what takes long: who makes files waits for these.
         let mut made = self.refill(local).await?;
-        let until = if all { Duration::MAX } else { self.now() };
+        let now = all || local.is_pressed();
+        let until = if now { Duration::MAX } else { self.now() };
         let closed = local.take_closed(ROUND, until);
         let full = closed.len() == ROUND;
         let mut settling = Vec::new();
         for (ino, at) in closed {
-            match self.look_at(local, ino, at, all) {
+            match self.look_at(local, ino, at, all, now) {
                 Ok(Some(one)) => settling.push(one),
                 Ok(None) => {}
                 Err(error) => {
@@ -252,13 +254,15 @@ impl Session {
         self.0.volume.world.clock.now()
     }
 
-    /// What is to be done about an inode that was closed; `None` when it has to wait, or is open again.
+    /// What is to be done about an inode that was closed; `None` when it has to wait, or is open again. With `all`
+    /// also what is mapped; `now` for what could wait.
     fn look_at<'a>(
         &'a self,
         local: &'a Local,
         ino: Ino,
         closed: Duration,
         all: bool,
+        now: bool,
     ) -> Result<Option<Settling<'a>>> {
         // Who has it open closes it later.
         let Some(doomed) = self.0.open.bar(ino) else {
@@ -293,7 +297,7 @@ impl Session {
                 return Err(look(std::io::ErrorKind::UnexpectedEof.into()));
             }
             How::Inline(bytes)
-        } else if !all && self.now().saturating_sub(closed) < LARGE_AFTER {
+        } else if !now && self.now().saturating_sub(closed) < LARGE_AFTER {
             local.closed_again(ino, closed, closed + LARGE_AFTER);
             return Ok(None);
         } else {
@@ -392,6 +396,8 @@ impl Local {
                 self.remove(one.ino);
                 self.take_back(&one);
             }
+            // It is opened again when somebody wants it.
+            How::Keep if self.knows_enough() => drop(self.remove(one.ino)),
             How::Keep => {
                 self.settled.fetch_add(1, Ordering::AcqRel);
                 let backed = Arc::clone(&one.file.backed);
