@@ -20,6 +20,7 @@ use options::Options;
 use rustix::process::{Pid, Signal, kill_process};
 use sides::Sides;
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -71,8 +72,25 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// Bytes that are written once before anything is measured.
+const WARM_UP_BYTES: u64 = 2 << 30;
+
+/// A virtual machine gets memory when it first touches it, which whoever writes first would pay for.
+fn warm_up(dir: &Path, stop: &Stop) -> Result<()> {
+    std::fs::create_dir_all(dir)?;
+    let path = dir.join("warm-up");
+    let mut file = File::create(&path)?;
+    let block = vec![1; 1 << 20];
+    for _ in 0..WARM_UP_BYTES / block.len() as u64 {
+        stop.check()?;
+        file.write_all(&block)?;
+    }
+    Ok(std::fs::remove_file(&path)?)
+}
+
 /// One interleaved run over all sides, which are made for it and gone afterwards.
 fn measure(options: &Options, programs: &Programs, dir: &Path, stop: &Stop) -> Result<Report> {
+    warm_up(dir, stop)?;
     let sides = Sides::start(programs, dir, &options.also)?;
     let mut report = if options.only_mapped() {
         nothing_measured(&sides, options)

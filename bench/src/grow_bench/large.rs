@@ -27,6 +27,8 @@ pub(crate) struct Row {
     pub(crate) small: Option<usize>,
     pub(crate) write: Cost,
     pub(crate) read: Cost,
+    /// The same of a file of the filesystem that the store is on.
+    pub(crate) native: (Cost, Cost),
 }
 
 /// A small file of each kind first, then the large one.
@@ -41,11 +43,14 @@ pub(crate) fn measure(run: &Run<'_>, volume: &Volume<'_>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (name, bytes, dense, small) in files {
         eprintln!("bench: large: {name}");
-        let path = volume.root().join("large");
-        let (write, read) =
-            one(run, volume, &path, bytes, dense).map_err(|error| error.during(&name))?;
-        std::fs::remove_file(&path)?;
-        rows.push(Row { name, small, write, read });
+        let measure = |path: &Path| -> Result<(Cost, Cost)> {
+            let costs = one(run, volume, path, bytes, dense).map_err(|error| error.during(&name));
+            std::fs::remove_file(path)?;
+            costs
+        };
+        let native = measure(&volume.beside().join("large"))?;
+        let (write, read) = measure(&volume.root().join("large"))?;
+        rows.push(Row { name, small, write, read, native });
     }
     Ok(rows)
 }

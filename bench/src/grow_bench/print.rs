@@ -128,13 +128,23 @@ pub(crate) fn judge_growth(shape: Shape, steps: &[Step]) -> Vec<Verdict> {
 }
 
 pub(crate) fn large(rows: &[Row]) {
-    let mut table = Table::new("file", ["write 4 KiB", "/ small", "read 4 KiB cold", "/ small"]);
+    let mut table = Table::new(
+        "file",
+        ["write 4 KiB", "/ small", "native", "read 4 KiB cold", "/ small", "native"],
+    );
     for row in rows {
         let (write, read) = against(rows, row);
         let ratio = |part: Option<f64>| part.map_or("-".to_owned(), |part| format!("{part:.2}"));
         table.row(
             row.name.clone(),
-            [microseconds(row.write), ratio(write), microseconds(row.read), ratio(read)],
+            [
+                microseconds(row.write),
+                ratio(write),
+                microseconds(row.native.0),
+                microseconds(row.read),
+                ratio(read),
+                microseconds(row.native.1),
+            ],
         );
     }
     table.print(

@@ -48,6 +48,11 @@ impl<'a> Volume<'a> {
         &self.root
     }
 
+    /// A directory of the filesystem that the store is on.
+    pub(crate) fn beside(&self) -> &Path {
+        self.root.parent().unwrap_or(&self.root)
+    }
+
     /// Unmounts it, and mounts it again: then neither the kernel nor the daemon knows anything of it.
     /// `between` runs while it is not mounted. Says how long mounting took.
     pub(crate) fn remount(&mut self, between: impl FnOnce() -> Result<()>) -> Result<Duration> {

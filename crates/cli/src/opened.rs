@@ -334,7 +334,10 @@ impl OpenStore {
         let running = session.clone();
         spawn("session", move || block_on(running.run()))?;
         let tending = session.clone();
-        spawn("session-files", move || tending.tend())?;
+        spawn("session-files", move || {
+            base::thread::stand_back();
+            tending.tend();
+        })?;
         let ready = session.clone();
         spawn("session-pool", move || ready.keep_ready())?;
         // On a private store there is nobody who could end it.

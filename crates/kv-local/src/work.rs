@@ -213,6 +213,8 @@ pub(crate) fn fold_forever(shared: &Shared) {
 
 /// The thread that merges.
 pub(crate) fn merge_forever(shared: &Shared) {
+    // Who folds merges by itself when it cannot wait any longer.
+    base::thread::stand_back();
     while shared.work.wait(|state| &mut state.merge_wanted) {
         guarded(shared, || {
             if let Some(bytes) = shared.work.take_reclaim() {
