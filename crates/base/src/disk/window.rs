@@ -2,6 +2,9 @@
 //! and no call is needed for it.
 #![allow(unsafe_code, reason = "a mapping is unsafe to make and to write to; all of it is here")]
 
+#[cfg(test)]
+mod tests;
+
 use super::Window;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::ffi::c_void;
