@@ -15,3 +15,4 @@ mod life;
 mod model;
 mod rot;
 mod store;
+mod window;
