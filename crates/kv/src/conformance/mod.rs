@@ -23,6 +23,7 @@ mod conflicts;
 mod explicit;
 mod leap;
 mod limits;
+mod looking;
 mod order;
 mod own_writes;
 mod paging;
@@ -177,6 +178,18 @@ macro_rules! conformance_tests {
                 blind_commits_of_one_key_end_in_version_order
                 delete_range_over_many_then_some_again
                 futures_can_move_between_threads
+            }
+            looking {
+                newest_is_the_last_commit
+                a_look_is_what_a_snapshot_shows
+                a_look_at_a_version_that_is_over_conflicts
+                commits_of_what_was_looked_at_conflict_by_their_reads
+                who_commits_alone_conflicts_with_everybody
+                who_commits_alone_and_is_alone_commits
+                transactions_conflict_with_who_was_alone
+                who_commits_alone_may_be_synced
+                who_commits_alone_wakes_watchers
+                who_commits_alone_is_seen_whole_by_many_threads
             }
             watches {
                 a_watch_fires_on_every_kind_of_change
