@@ -457,7 +457,10 @@ impl<'a> Batch<'a> {
     /// Turns operations into what they come to.
     fn resolve(&mut self, ops: Vec<Op>) -> Result<Vec<Change>> {
         let mut changes: Vec<Change> = Vec::with_capacity(ops.len());
+        // A transaction's operations are, and then none has the key of another but the one right before it.
+        let mut in_order = true;
         for op in ops {
+            in_order = in_order && is_behind(changes.last(), &op);
             let change = match op {
                 Op::Put(key, value) => Change::Set(key, Some(value)),
                 Op::Delete(key) => Change::Set(key, None),
@@ -472,7 +475,11 @@ impl<'a> Batch<'a> {
                             changes.pop();
                             new
                         }
-                        _ => self.applied(&key, &op)?,
+                        _ if in_order => self.applied(&key, &op)?,
+                        _ => match last_of(&changes, &key) {
+                            Some(value) => op.apply(value.map(|value| &**value)),
+                            None => self.applied(&key, &op)?,
+                        },
                     };
                     Change::Count(key, new)
                 }
@@ -510,6 +517,28 @@ impl<'a> Batch<'a> {
             scratch.mark(range, accepted.version);
         }
     }
+}
+
+/// Whether an operation is on a key behind that of the change before it, or on the same.
+fn is_behind(last: Option<&Change>, op: &Op) -> bool {
+    match (last, op) {
+        (_, Op::DeleteRange(_)) | (Some(Change::Clear(_)), _) => false,
+        (None, _) => true,
+        (
+            Some(Change::Set(last, _) | Change::Count(last, _)),
+            Op::Put(key, _) | Op::Delete(key) | Op::Atomic(key, _),
+        ) => last <= key,
+    }
+}
+
+/// What the changes of a transaction have made of a key so far, when they did anything to it.
+fn last_of<'a>(changes: &'a [Change], key: &Key) -> Option<Option<&'a Bytes>> {
+    changes.iter().rev().find_map(|change| match change {
+        Change::Set(other, value) | Change::Count(other, value) => {
+            (other == key).then_some(value.as_ref())
+        }
+        Change::Clear(range) => range.contains(key).then_some(None),
+    })
 }
 
 /// Makes what is committed up to `version` survive the loss of power.

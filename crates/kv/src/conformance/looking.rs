@@ -180,6 +180,54 @@ pub(super) fn transactions_conflict_with_who_was_alone(bench: &Bench<'_>) {
     }
 }
 
+/// Operations count in their order, also on one key and with others between, and what an atomic one meets is what
+/// those before it left.
+pub(super) fn who_commits_alone_is_applied_in_order(bench: &Bench<'_>) {
+    let Some(store) = looking(bench) else { return };
+    let add = |name: &[u8], by| Op::Atomic(key(name), AtomicOp::Add(by));
+    let max = |name: &[u8], by| Op::Atomic(key(name), AtomicOp::Max(by));
+    let clear = |name: &[u8], value: u64| {
+        Op::Atomic(
+            key(name),
+            AtomicOp::CompareAndClear(Bytes::copy_from_slice(&value.to_le_bytes())),
+        )
+    };
+    let ten = 10u64.to_le_bytes();
+    let number_of = |store: &Store| peek(store, b"n").map(|_| number(store, b"n"));
+    let cases: Vec<(&str, Vec<Op>, Option<u64>)> = vec![
+        ("an add to what is there", vec![add(b"n", 5)], Some(15)),
+        ("adds in a row", vec![add(b"n", 1), add(b"n", 2), max(b"n", 7)], Some(13)),
+        ("an add behind a put", vec![set(b"n", &[1]), add(b"n", 2)], Some(3)),
+        (
+            "an add behind a put and another",
+            vec![set(b"n", &[1]), set(b"x", b""), add(b"n", 2)],
+            Some(3),
+        ),
+        ("adds with others between", vec![add(b"n", 1), add(b"m", 9), add(b"n", 2)], Some(13)),
+        (
+            "an add behind a deletion",
+            vec![Op::Delete(key(b"n")), set(b"x", b""), add(b"n", 2)],
+            Some(2),
+        ),
+        (
+            "an add behind a deletion of a range",
+            vec![Op::DeleteRange(KeyRange::new(b"a", b"z")), add(b"n", 2)],
+            Some(2),
+        ),
+        ("a put behind an add", vec![add(b"n", 1), set(b"n", &ten)], Some(10)),
+        ("a deletion behind an add", vec![add(b"n", 1), Op::Delete(key(b"n"))], None),
+        ("the greater", vec![max(b"n", 7)], Some(10)),
+        ("what is compared and cleared", vec![clear(b"n", 10)], None),
+        ("what is compared and not cleared", vec![clear(b"n", 11)], Some(10)),
+        ("what was added is compared", vec![add(b"n", 1), set(b"x", b""), clear(b"n", 11)], None),
+    ];
+    for (name, ops, right) in cases {
+        write(&store, |txn| put(txn, b"n", &ten));
+        alone(&store, newest(&store), ops).expect("nobody else commits");
+        assert_eq!(number_of(&store), right, "{name}");
+    }
+}
+
 /// Both levels are taken.
 pub(super) fn who_commits_alone_may_be_synced(bench: &Bench<'_>) {
     let Some(store) = looking(bench) else { return };

@@ -187,6 +187,7 @@ macro_rules! conformance_tests {
                 who_commits_alone_conflicts_with_everybody
                 who_commits_alone_and_is_alone_commits
                 transactions_conflict_with_who_was_alone
+                who_commits_alone_is_applied_in_order
                 who_commits_alone_may_be_synced
                 who_commits_alone_wakes_watchers
                 who_commits_alone_is_seen_whole_by_many_threads
