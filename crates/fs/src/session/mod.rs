@@ -103,6 +103,7 @@ pub(crate) struct Counts {
     pub(crate) repaired_blocks: AtomicU64,
     pub(crate) reaped_sessions: AtomicU64,
     pub(crate) collected_inodes: AtomicU64,
+    pub(crate) short_changes: AtomicU64,
 }
 
 /// Who keeps a copy of what a session told it, and wants to know when that is true no more. Told of
@@ -127,6 +128,8 @@ pub struct SessionCounts {
     pub collected_inodes: u64,
     /// Files and directories that are open.
     pub open_handles: u64,
+    /// Changes that were committed the short way, without a transaction.
+    pub short_changes: u64,
 }
 
 impl Session {
@@ -175,6 +178,7 @@ impl Session {
             reaped_sessions: read(&counts.reaped_sessions),
             collected_inodes: read(&counts.collected_inodes),
             open_handles: self.0.handles.count() as u64,
+            short_changes: read(&counts.short_changes),
         }
     }
 

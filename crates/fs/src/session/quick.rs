@@ -17,6 +17,7 @@ use crate::tx::{inline_space, nanos_of};
 use crate::types::{Caller, Ino, Time};
 use bytes::Bytes;
 use kv::{AtomicOp, Commit, Durability, ErrorKind, Key, KeyRange, Op, Version};
+use std::sync::atomic::Ordering;
 
 /// Changes that one operation makes, mostly.
 const OPS_FIRST: usize = 8;
@@ -238,7 +239,7 @@ impl Quick<'_> {
     /// Commits it with the reply to the request; `None` when it was not done, and has to be done anew in a
     /// transaction.
     pub(crate) fn commit<T: Reply>(mut self, reply: &T) -> Result<Option<()>> {
-        let Shared { volume, known, .. } = self.shared;
+        let Shared { volume, known, counts, .. } = self.shared;
         let keys = volume.keys;
         for (by, counter) in [(self.bytes, Counter::Bytes), (self.inodes, Counter::Inodes)] {
             if by != 0 {
@@ -261,6 +262,7 @@ impl Quick<'_> {
         match volume.world.store.engine().commit_alone(self.at, commit).now() {
             Ok(Ok(version)) => {
                 known.committed(version, self.epoch, nanos_of(self.now), &self.effects);
+                counts.short_changes.fetch_add(1, Ordering::Relaxed);
                 Ok(Some(()))
             }
             Ok(Err(error)) => match error.kind() {
