@@ -62,7 +62,9 @@ impl Model {
         }
         if let Some(wanted) = set.mode {
             let mut permissions = wanted & mode::PERMISSIONS;
-            if !caller.is_privileged() && !caller.is_in_group(inode.gid) {
+            // Who has checked has taken the bit, too.
+            let member = caller.is_privileged() || caller.is_in_group(inode.gid);
+            if caller.checked_here && !member {
                 permissions &= !mode::SETGID;
             }
             inode.mode = inode.mode & mode::TYPE | permissions;
@@ -137,10 +139,9 @@ impl Model {
         Ok(())
     }
 
-    /// `listxattr` of the core: only the privileged see the trusted ones.
+    /// `listxattr` of the core: only the privileged see the trusted ones, and nobody checks that before.
     pub fn listxattr(&self, caller: &Caller, ino: Ino) -> Answered<Vec<Bytes>> {
-        let sees_all = caller.is_privileged() || !caller.checked_here;
-        let seen = |name: &&Bytes| sees_all || space_of(name).0 != Space::Trusted;
+        let seen = |name: &&Bytes| caller.is_privileged() || space_of(name).0 != Space::Trusted;
         Ok(self.inode(ino)?.xattrs.keys().filter(seen).cloned().collect())
     }
 

@@ -2,7 +2,7 @@
 
 use super::action::{Action, Answer};
 use super::agree::{self, Ids, Times};
-use super::draw::{Mix, Sizes};
+use super::draw::{Callers, Mix, Sizes};
 use super::target::{Target, wall};
 use super::tree::{Answered, Model};
 use super::walk::Walks;
@@ -35,6 +35,8 @@ pub struct Plan {
     pub sizes: Sizes,
     /// What kind of actions.
     pub mix: Mix,
+    /// By whom.
+    pub callers: Callers,
 }
 
 impl Plan {
@@ -49,7 +51,14 @@ impl Plan {
             xattr_bytes: value.saturating_sub(VALUE_SLACK).min(XATTR_BYTES_MAX),
             file_bytes: if session.0.lends { LOCAL_BYTES } else { FILE_BYTES_MAX },
         };
-        Self { steps, whole_every: 50, sizes, mix }
+        Self { steps, whole_every: 50, sizes, mix, callers: Callers::Checked }
+    }
+
+    /// The same, as a mount would ask.
+    #[must_use]
+    pub fn mounted(mut self) -> Self {
+        self.callers = Callers::Mounted;
+        self
     }
 }
 
@@ -116,7 +125,7 @@ pub async fn run<T: Target>(
     for step in 0..plan.steps {
         let place = |error: String| format!("step {step} of {}: {error}", plan.steps);
         clock.advance(Duration::from_nanos(1 + random.below(20_000_000)));
-        let action = Action::random(random, &run.model, &plan.sizes, plan.mix);
+        let action = Action::random(random, &run.model, plan);
         let answer = run.step(&action).await.map_err(place)?;
         log(format!("{step}: {action:?} -> {answer}"));
         for look in run.follow_ups(&action) {

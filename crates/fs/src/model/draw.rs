@@ -59,12 +59,22 @@ impl Mix {
     }
 }
 
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Callers {
+    /// Anybody, and the core has to check what they may.
+    Checked,
+    /// Mostly those whom a kernel has checked, as a mount tells of them.
+    Mounted,
+}
+
 /// What an action is drawn from.
 pub(super) struct Draw<'a> {
     pub(super) random: &'a dyn Random,
     pub(super) model: &'a Model,
     pub(super) sizes: &'a Sizes,
     pub(super) mix: Mix,
+    pub(super) callers: Callers,
 }
 
 impl Draw<'_> {
@@ -129,6 +139,11 @@ impl Draw<'_> {
             _ => Caller { groups: vec![1000], ..Caller::user(1001, 1001) },
         };
         caller.umask = self.pick(&[0, 0, 0, 0o022, 0o077]);
+        if self.callers == Callers::Mounted && !self.random.one_in(8) {
+            // A request does not say in which other groups its caller is.
+            caller.groups.clear();
+            caller.checked_here = false;
+        }
         caller
     }
 

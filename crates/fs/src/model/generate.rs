@@ -1,8 +1,9 @@
 //! Draws the next action: few names and few sizes, the odd ones among them, so that actions meet.
 
 use super::action::Action;
+use super::compare::Plan;
 use super::data::Data;
-use super::draw::{Draw, Mix, Sizes};
+use super::draw::{Draw, Mix};
 use super::files::Side;
 use super::tree::{Body, Model};
 use crate::types::{
@@ -18,8 +19,9 @@ const INODES_ENOUGH: usize = 60;
 const HANDLES_ENOUGH: usize = 14;
 impl Action {
     /// An action on what the model has.
-    pub fn random(random: &dyn Random, model: &Model, sizes: &Sizes, mix: Mix) -> Self {
-        Draw { random, model, sizes, mix }.action()
+    pub fn random(random: &dyn Random, model: &Model, plan: &Plan) -> Self {
+        let Plan { sizes, mix, callers, .. } = plan;
+        Draw { random, model, sizes, mix: *mix, callers: *callers }.action()
     }
 }
 
@@ -195,7 +197,9 @@ impl Draw<'_> {
             }
             2 => {
                 let want = self.random.below(8) as u32;
-                Action::Access { caller: self.caller(), ino: self.any_ino(), want }
+                // Who asks whether it may is never one who was asked already.
+                let caller = Caller { checked_here: true, ..self.caller() };
+                Action::Access { caller, ino: self.any_ino(), want }
             }
             _ => {
                 let (parent, name, caller) = match self.random.one_in(2) {

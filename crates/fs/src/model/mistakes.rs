@@ -2,7 +2,7 @@
 
 use super::action::{Action, Answer};
 use super::target::{Stand, Wrong};
-use super::{Mix, Model, Sizes, compare, race};
+use super::{Callers, Mix, Model, Sizes, compare, race};
 use crate::types::{Time, mode};
 use crate::{Error, Kind, Result};
 use base::{Random, SeededRandom, SimClock};
@@ -13,10 +13,15 @@ fn right(_: &mut Model, _: &Action, answer: Result<Answer>) -> Result<Answer> {
     answer
 }
 
+fn plan(steps: usize, mix: Mix) -> compare::Plan {
+    let (sizes, callers) = (Sizes::default(), Callers::Checked);
+    compare::Plan { steps, whole_every: 40, sizes, mix, callers }
+}
+
 fn compare_with(seed: u64, wrong: Wrong) -> Result<(), String> {
     let clock = SimClock::new();
     let mix = Mix::draw(&SeededRandom::new(seed));
-    let plan = compare::Plan { steps: 400, whole_every: 40, sizes: Sizes::default(), mix };
+    let plan = plan(400, mix);
     compare::simulate(&Stand::new(clock.clone(), wrong), &clock, seed, &plan).1
 }
 
@@ -155,7 +160,7 @@ fn actions_succeed_often_enough() {
         let random = SeededRandom::new(seed);
         let mut model = Model::empty();
         for step in 0..500 {
-            let action = Action::random(&random, &model, &Sizes::default(), Mix::Everything);
+            let action = Action::random(&random, &model, &plan(500, Mix::Everything));
             let now = Time { secs: step, nanos: random.below(1000) as u32 };
             let answer = action.apply(&mut model, &Err(Kind::Io), now);
             let text = format!("{action:?}");

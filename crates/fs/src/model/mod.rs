@@ -5,6 +5,8 @@
 //!   meet others.
 //! * [`compare`]: does the same to the core and to the model and compares all that can be seen.
 //! * [`race`]: several sessions at once, whose answers some serial order must explain.
+//! * [`Mounted`]: does them as a mount does, and counts which way they went; [`Jostled`]: an engine on which
+//!   others commit at every moment, for what is done without a transaction.
 //!
 //! The model shares no code with the core, so that a mistake is not repeated in its proof. It says
 //! what ext4 says, and where callers can see no difference or Linux never asks, it is settled so:
@@ -25,10 +27,13 @@ pub mod action;
 mod agree;
 mod attrs;
 pub mod compare;
+pub mod crew;
 pub mod data;
 mod draw;
 mod files;
 mod generate;
+pub mod jostled;
+pub mod mounted;
 mod names;
 pub mod race;
 mod rename;
@@ -46,9 +51,10 @@ mod mistakes;
 mod tests;
 
 pub use action::{Action, Answer};
-pub use draw::{Mix, Sizes};
+pub use draw::{Callers, Mix, Sizes};
 pub use files::Side;
-
+pub use jostled::Jostled;
+pub use mounted::Mounted;
 pub use rename::Place;
 pub use sparse::Sparse;
 pub use target::Target;

@@ -2,6 +2,8 @@
 //! schedule. Some serial order must explain every answer and the tree that is left.
 
 use super::action::{Action, Answer};
+use super::crew::{Crew, Task};
+use super::jostled::Jostled;
 use super::serial::{self, History, Record};
 use super::target::Target;
 use super::tree::Answered;
@@ -38,13 +40,59 @@ pub fn run<T: Target>(
     seed: u64,
     plan: &Plan,
 ) -> (String, Result<(), String>) {
+    whole(sessions, clock, seed, plan, |random, tasks| {
+        let mut scheduler = Scheduler::new(random.next_u64(), clock.clone());
+        tasks.into_iter().for_each(|task| scheduler.spawn(task));
+        scheduler.run().map_err(|stuck| stuck.tasks)
+    })
+}
+
+/// Runs one race on an engine that does not make anybody wait: once in `one_in` calls of the engine another session
+/// gets on, in the midst of what the caller does. `beside` is done meanwhile.
+pub fn run_jostled<T: Target>(
+    sessions: &[T],
+    clock: &SimClock,
+    seed: u64,
+    plan: &Plan,
+    engine: &Jostled,
+    one_in: u64,
+    beside: Task,
+) -> (String, Result<(), String>) {
+    whole(sessions, clock, seed, plan, |random, mut tasks| {
+        tasks.push(beside);
+        let crew = Crew::new(random.next_u64(), tasks);
+        let among = Arc::downgrade(&crew);
+        engine.set_between(Some(Arc::new(move || {
+            if let Some(crew) = among.upgrade() {
+                crew.step();
+            }
+        })));
+        engine.jostle(one_in);
+        let outcome = crew.run(clock);
+        engine.jostle(0);
+        engine.set_between(None);
+        outcome
+    })
+}
+
+/// A race whose tasks `drive` runs to their end; it says how many never end.
+fn whole<T: Target>(
+    sessions: &[T],
+    clock: &SimClock,
+    seed: u64,
+    plan: &Plan,
+    drive: impl FnOnce(&SeededRandom, Vec<Task>) -> Result<(), usize>,
+) -> (String, Result<(), String>) {
     let random = SeededRandom::new(seed);
     let log = Arc::new(Log::default());
     let known = Known::default();
     let outcome = match sessions.first() {
         None => Err("there is no session".to_owned()),
         Some(first) => prepare(first, clock, &random, plan, &log, known)
-            .and_then(|known| race(sessions, clock, &random, plan, &log, &known))
+            .and_then(|known| {
+                drive(&random, racers(sessions, &random, plan, &log, &known))
+                    .map_err(|stuck| format!("{stuck} sessions wait for ever"))
+            })
             .and_then(|()| look(first, clock, &random, &log)),
     };
     let history = History {
@@ -96,16 +144,14 @@ fn prepare<T: Target>(
     Ok(known)
 }
 
-fn race<T: Target>(
+fn racers<T: Target>(
     sessions: &[T],
-    clock: &SimClock,
     random: &SeededRandom,
     plan: &Plan,
     log: &Arc<Log>,
     known: &Known,
-) -> Result<(), String> {
-    let mut scheduler = Scheduler::new(random.next_u64(), clock.clone());
-    for (task, session) in sessions.iter().enumerate() {
+) -> Vec<Task> {
+    let racer = |(task, session): (usize, &T)| -> Task {
         let mut racer = Racer {
             session: session.clone(),
             log: log.clone(),
@@ -114,7 +160,7 @@ fn race<T: Target>(
             task,
         };
         let plan = *plan;
-        scheduler.spawn(async move {
+        Box::pin(async move {
             for _ in 0..plan.ops {
                 if racer.random.one_in(3) {
                     yield_now().await;
@@ -122,9 +168,9 @@ fn race<T: Target>(
                 let action = racer.action(&plan);
                 racer.act(action).await;
             }
-        });
-    }
-    scheduler.run().map_err(|stuck| format!("{} sessions wait for ever", stuck.tasks))
+        })
+    };
+    sessions.iter().enumerate().map(racer).collect()
 }
 
 /// Sees what is left when all are done.

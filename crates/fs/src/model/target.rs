@@ -25,17 +25,7 @@ pub trait Target: Clone + Send + Sync + 'static {
 
 impl Target for Session {
     async fn apply(&self, action: &Action) -> Result<Answer> {
-        let mut answer = act(self, action).await?;
-        match &mut answer {
-            Answer::Attr(attr) | Answer::Created(attr, _) => plain(self, attr),
-            Answer::Entries(entries) => {
-                entries.iter_mut().filter_map(|(_, attr)| attr.as_mut()).for_each(|attr| {
-                    plain(self, attr);
-                });
-            }
-            _ => {}
-        }
-        Ok(answer)
+        Ok(plain(self, act(self, action).await?))
     }
 
     async fn maintain(&self) -> Result<bool> {
@@ -50,11 +40,21 @@ impl Target for Session {
 }
 
 /// Takes away what depends on where a file's bytes are, and on how a home keeps them.
-fn plain(session: &Session, attr: &mut Attr) {
-    attr.live = false;
-    if session.0.local.is_some() {
-        attr.blocks = 0;
+pub(super) fn plain(session: &Session, mut answer: Answer) -> Answer {
+    let plain = |attr: &mut Attr| {
+        attr.live = false;
+        if session.0.local.is_some() {
+            attr.blocks = 0;
+        }
+    };
+    match &mut answer {
+        Answer::Attr(attr) | Answer::Created(attr, _) => plain(attr),
+        Answer::Entries(entries) => {
+            entries.iter_mut().filter_map(|(_, attr)| attr.as_mut()).for_each(plain);
+        }
+        _ => {}
     }
+    answer
 }
 
 async fn act(session: &Session, action: &Action) -> Result<Answer> {

@@ -19,5 +19,7 @@ mod model;
 mod races;
 mod removal;
 mod saved;
+#[cfg(feature = "model")]
+mod short;
 mod times;
 mod world;
