@@ -22,4 +22,6 @@ mod saved;
 #[cfg(feature = "model")]
 mod short;
 mod times;
+#[cfg(feature = "model")]
+mod twin;
 mod world;
