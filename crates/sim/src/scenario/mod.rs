@@ -2,6 +2,7 @@
 
 pub mod files;
 pub mod setup;
+pub mod short;
 pub mod store;
 pub mod waiting;
 

@@ -24,7 +24,7 @@ impl Inner {
     pub const ALL: &[Inner] = &[Inner::Mem, Inner::Local];
 
     /// A new, empty engine. `seed` is for one that has choices of its own.
-    fn open(self, seed: u64) -> Result<Arc<dyn Engine>, String> {
+    pub fn open(self, seed: u64) -> Result<Arc<dyn Engine>, String> {
         match self {
             Inner::Mem => Ok(Arc::new(Mem::new())),
             Inner::Local => {
