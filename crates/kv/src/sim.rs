@@ -132,6 +132,24 @@ impl Sim {
         capabilities: Capabilities,
     ) -> Self {
         let capabilities = Capabilities { unknown_commits: true, ..capabilities };
+        Self::wrap(inner, clock, seed, faults, capabilities)
+    }
+
+    /// Wraps `inner` and declares the bounds of another engine, and that is all: no commit ends unknown that does
+    /// not with `inner`, and faults that are set later must not make it so.
+    pub fn bounded(inner: Arc<dyn Engine>, clock: SimClock, capabilities: Capabilities) -> Self {
+        let unknown_commits = inner.capabilities().unknown_commits;
+        let capabilities = Capabilities { unknown_commits, ..capabilities };
+        Self::wrap(inner, clock, 0, Faults::NONE, capabilities)
+    }
+
+    fn wrap(
+        inner: Arc<dyn Engine>,
+        clock: SimClock,
+        seed: u64,
+        faults: Faults,
+        capabilities: Capabilities,
+    ) -> Self {
         Self(Arc::new(Shared {
             inner,
             capabilities,

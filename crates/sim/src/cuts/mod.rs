@@ -36,8 +36,12 @@ pub fn run(plan: &Plan, out: &mut dyn Write) -> io::Result<bool> {
             lost += 1;
             writeln!(out, "cuts: seed {seed}: {failure}")
         })? {
-            Ok(operations) => {
-                writeln!(out, "cuts: seed {seed}: {} steps, {operations} operations", plan.steps)?;
+            Ok((operations, short)) => {
+                let steps = plan.steps;
+                writeln!(
+                    out,
+                    "cuts: seed {seed}: {steps} steps, {operations} operations, {short} changes the short way"
+                )?;
             }
             Err(error) => {
                 lost += 1;
@@ -57,12 +61,13 @@ fn one(
     plan: &Plan,
     cuts: &mut u64,
     failed: &mut dyn FnMut(String) -> io::Result<()>,
-) -> io::Result<Result<u64, String>> {
+) -> io::Result<Result<(u64, u64), String>> {
     let (reference, disk, stack) = match undisturbed(seed, plan.steps) {
         Ok(life) => life,
         Err(error) => return Ok(Err(error)),
     };
     let operations = disk.operations();
+    let short = stack.as_ref().map_or(0, Stack::short_changes);
     // The disk forgets nothing: what is dropped now is not looked at.
     drop(stack);
     for at in (0..operations).step_by(plan.every.max(1) as usize) {
@@ -80,7 +85,7 @@ fn one(
             }
         }
     }
-    Ok(Ok(operations))
+    Ok(Ok((operations, short)))
 }
 
 /// Opens what a cut left, and checks the promise.
