@@ -11,10 +11,16 @@ use crate::types::{Attr, Caller, FileType, Ino, OpenFlags, ROOT, RenameFlags, mo
 use crate::{Error, Kind, Result};
 use base::exec::yield_now;
 use base::sync::Mutex;
-use base::{Random, Scheduler, SeededRandom, SimClock};
+use base::thread::Joiner;
+use base::{Clock, Random, Scheduler, SeededRandom, SimClock, Spawn, SystemClock, block_on};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How often the clock is moved on for threads that may wait for it.
+const TICK: Duration = Duration::from_micros(100);
 
 /// What to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +79,44 @@ pub fn run_jostled<T: Target>(
         engine.set_between(None);
         outcome
     })
+}
+
+/// Runs one race with a thread for each session: what happens is not a function of the seed, but they truly overlap.
+pub fn run_on_threads<T: Target>(
+    sessions: &[T],
+    clock: &SimClock,
+    seed: u64,
+    plan: &Plan,
+    threads: &dyn Spawn,
+) -> (String, Result<(), String>) {
+    whole(sessions, clock, seed, plan, |_, tasks| {
+        let left = Arc::new(AtomicUsize::new(tasks.len()));
+        let mut joiners = Vec::new();
+        for task in tasks {
+            let leaves = Leaves(Arc::clone(&left));
+            let body = Box::new(move || {
+                let _leaves = leaves;
+                block_on(task);
+            });
+            joiners.push(threads.spawn("race", body).map_err(|_| 1_usize)?);
+        }
+        // Somebody may wait for the clock.
+        while left.load(Ordering::Acquire) > 0 {
+            block_on(SystemClock::new().sleep(TICK));
+            clock.advance_to_next();
+        }
+        joiners.into_iter().for_each(Joiner::join);
+        Ok(())
+    })
+}
+
+/// One thread less when it is dropped, also by a panic.
+struct Leaves(Arc<AtomicUsize>);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// A race whose tasks `drive` runs to their end; it says how many never end.

@@ -5,7 +5,7 @@
 use crate::audit::audit;
 use crate::world::{Kernel, format, run};
 use base::exec::yield_now;
-use base::{Clock, Random, SeededRandom, SimClock, SimDisk};
+use base::{Clock, Random, SeededRandom, SimClock, SimDisk, SystemThreads};
 use fs::model::mounted::{Way, Ways};
 use fs::model::{Jostled, Mix, Mounted, compare, race};
 use fs::{
@@ -22,6 +22,7 @@ pub(crate) type Seeds = std::ops::Range<u64>;
 pub(crate) const SEEDS: Seeds = 0..200;
 /// Races are short, and what is to be met is rare.
 const RACES: Seeds = 0..1500;
+const THREADED: Seeds = 0..100;
 
 /// These, unless others are named: the second says so, and then nothing is counted.
 pub(crate) fn seeds(usual: Seeds) -> (Seeds, bool) {
@@ -40,14 +41,17 @@ pub(crate) struct Bench {
 
 /// A private session on the embedded engine, with nothing between but a crowd that is not there yet.
 pub(crate) fn bench(random: &SeededRandom) -> Bench {
-    let clock = SimClock::new();
-    let shared: Arc<dyn Clock> = Arc::new(clock.clone());
-    let numbers: Arc<dyn Random> = Arc::new(random.fork());
     // Layers so small that a run folds and merges.
     let memory_bytes = 40_000 + random.below(400_000) as usize;
     let engine = kv_local::Options { memory_bytes, level_scale: 1 << 14 };
     let disk = Arc::new(SimDisk::new());
-    let local = kv_local::Local::open(disk, None, &SeededRandom::new(1), engine).unwrap();
+    bench_on(kv_local::Local::open(disk, None, &SeededRandom::new(1), engine).unwrap(), random)
+}
+
+fn bench_on(local: kv_local::Local, random: &SeededRandom) -> Bench {
+    let clock = SimClock::new();
+    let shared: Arc<dyn Clock> = Arc::new(clock.clone());
+    let numbers: Arc<dyn Random> = Arc::new(random.fork());
     let crowd = Jostled::new(Arc::new(local), random.next_u64());
     let store = kv::Store::new(Arc::new(crowd.clone()), Arc::clone(&shared), Arc::clone(&numbers));
     let home: Option<Arc<dyn home::Home>> = random.one_in(2).then(|| {
@@ -193,4 +197,32 @@ fn races_of_the_short_way_have_a_serial_order() {
     println!("seeds {seeds:?}: {short} changes the short way, {lost} tries that were not alone");
     assert!(failed.is_empty(), "seeds {failed:?}");
     assert!(short >= 1000 && lost >= 200 || named, "{short}, {lost}");
+}
+
+/// On a directory of the host, with the engine's own threads.
+#[test]
+fn races_on_threads_have_a_serial_order() {
+    let (mut short, mut failed) = (0, Vec::new());
+    let (seeds, named) = seeds(THREADED);
+    for seed in seeds.clone() {
+        let random = SeededRandom::new(seed);
+        let dir = tempfile::tempdir().unwrap();
+        let options = kv_local::Options { memory_bytes: 1 << 20, level_scale: 1 << 14 };
+        let bench = bench_on(kv_local::Local::open_dir(dir.path(), options).unwrap(), &random);
+        let sessions = vec![Mounted::new(bench.session.clone()); 3];
+        let plan = race::Plan { ops: 6, names: 3 };
+        let race_of = random.next_u64();
+        let (told, outcome) =
+            race::run_on_threads(&sessions, &bench.clock, race_of, &plan, &SystemThreads);
+        if let Err(error) = outcome {
+            println!("{told}seed {seed}: {error}");
+            failed.push(seed);
+            continue;
+        }
+        run(&bench.clock, sound(bench.volume));
+        short += bench.session.counts().short_changes;
+    }
+    println!("seeds {seeds:?}: {short} changes the short way");
+    assert!(failed.is_empty(), "seeds {failed:?}");
+    assert!(short >= 50 || named, "{short}");
 }
