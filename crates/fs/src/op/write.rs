@@ -87,7 +87,7 @@ impl Session {
             // this does not.
             if inode.form != Form::Inline
                 || end > max
-                || access::has_bits(inode.mode)
+                || access::drop_privileges(&mut inode, caller)
                 || local::is_away(shared, ino)
             {
                 return None;

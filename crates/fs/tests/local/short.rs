@@ -149,6 +149,32 @@ fn random_operations_that_are_jostled_answer_as_the_model_does() {
     assert!(lost >= 50 || seeds(SEEDS).1, "{lost}");
 }
 
+/// The set-group bit of a file that its group may not run goes too, when the writer is not of the group.
+#[test]
+fn a_write_takes_the_bits_that_a_transaction_takes() {
+    let mut short = 0;
+    for (mode, left) in [(0o4600, 0o600), (0o2710, 0o710), (0o2600, 0o600), (0o600, 0o600)] {
+        for seed in 0..8 {
+            let Bench { clock, session, .. } = bench(&SeededRandom::new(seed));
+            let (attr, changes) = run(&clock, async move {
+                let (root, writer) = (Caller::root(), Caller::user(1001, 1001));
+                let writer = Caller { checked_here: false, ..writer };
+                let flags = OpenFlags::READ_WRITE;
+                let made = session.create(&root, ROOT, b"file", mode, flags).await;
+                let (attr, handle) = made.unwrap();
+                let before = session.counts().short_changes;
+                session.write(&writer, handle, 0, b"bytes").await.unwrap();
+                let changes = session.counts().short_changes - before;
+                (session.getattr(attr.ino).await.unwrap(), changes)
+            });
+            assert_eq!(attr.mode & 0o7777, left, "{mode:o}");
+            assert!(changes == 0 || mode == left, "{mode:o} cannot go the short way");
+            short += changes;
+        }
+    }
+    assert!(short > 0, "what has no bits goes it");
+}
+
 /// What a session does by itself while others race: files without a name come and go, so that there are jobs and
 /// garbage, and all that the background does is done.
 async fn beside(session: Session) {
