@@ -98,6 +98,12 @@ pub(crate) fn has_bits(bits: u32) -> bool {
     bits & mode::SETUID != 0 || bits & (mode::SETGID | 0o010) == mode::SETGID | 0o010
 }
 
+/// The same of some writer: one who is not in the file's group takes the set-group bit also where nobody may run
+/// it.
+pub(crate) fn may_lose_bits(bits: u32) -> bool {
+    bits & (mode::SETUID | mode::SETGID) != 0
+}
+
 /// Takes the set-user bit, and the set-group bit where the group may run it or is not the caller's,
 /// from a file that an unprivileged caller changes. True when that changed something.
 pub(crate) fn drop_privileges(inode: &mut Inode, caller: &Caller) -> bool {

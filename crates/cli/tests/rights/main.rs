@@ -16,6 +16,7 @@ mod person;
 #[path = "../it/tool.rs"]
 mod tool;
 
+mod bits;
 mod limits;
 mod links;
 mod privacy;

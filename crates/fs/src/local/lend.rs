@@ -366,7 +366,7 @@ impl Session {
         let sticky = self.0.options.takes_over && file.served_here.load(Ordering::Acquire);
         // The kernel says of a write through this process whether it takes the bits.
         let beside = self.0.open.way(ino) == Some(Way::Direct);
-        let plain = beside || !writes || !access::has_bits(bits);
+        let plain = beside || !writes || !access::may_lose_bits(bits);
         let can = plain && !sticky && registrar.is_some_and(|to| file.backed.make_known(&to));
         let can = if can { Way::Kernel } else { Way::Cached };
         if self.0.open.decide(ino, can) != Way::Kernel {
