@@ -1,33 +1,42 @@
 //! The device `/dev/fuse`: one descriptor for each thread, all of one connection.
 
+use crate::watch::{LOOK_MAX, Watch};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::io::{self, IoSlice};
+use std::time::{Duration, Instant};
 
 /// Where the device is.
 pub(crate) const PATH: &str = "/dev/fuse";
 
 /// A descriptor of a connection to the kernel.
 #[derive(Debug)]
-pub(crate) struct Device(OwnedFd);
+pub(crate) struct Device {
+    fd: OwnedFd,
+    watch: Watch,
+}
 
 impl AsFd for Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }
 
 impl Device {
     /// A new descriptor, of no connection yet.
     pub(crate) fn open() -> io::Result<Self> {
-        Ok(Self(rustix::fs::open(PATH, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?))
+        let fd = rustix::fs::open(PATH, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self { fd, watch: Watch::new() })
     }
 
     /// Takes a descriptor that somebody else has opened and mounted.
     pub(crate) fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
-        Ok(Self(fd))
+        // Whoever had it may have looked.
+        rustix::io::ioctl_fionbio(&fd, false)?;
+        Ok(Self { fd, watch: Watch::new() })
     }
 
     /// One more descriptor of the same connection: requests and replies of different threads then
@@ -35,19 +44,69 @@ impl Device {
     pub(crate) fn again(&self) -> io::Result<Self> {
         let fresh = Self::open()?;
         calls::attach(fresh.as_fd(), self.as_fd())?;
-        Ok(fresh)
+        Ok(Self { watch: self.watch.beside(), ..fresh })
     }
 
-    /// The next request, into `buffer`; `None` when the connection is over.
+    /// The next request, into `buffer`; `None` when the connection is over. One thread at a time waits for it.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if self.watch.looks() {
+            return self.look(buffer);
+        }
         loop {
-            match rustix::io::read(&self.0, &mut *buffer) {
-                Ok(len) => return Ok(Some(len)),
-                // The request was taken back before it was read.
-                Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
-                Err(Errno::NODEV) => return Ok(None),
+            let began = Instant::now();
+            match self.read(buffer)? {
+                Read::Nothing => {}
+                Read::Over => return Ok(None),
+                Read::Request(len) => {
+                    if self.watch.slept(began.elapsed()) {
+                        rustix::io::ioctl_fionbio(&self.fd, true)?;
+                    }
+                    return Ok(Some(len));
+                }
+            }
+        }
+    }
+
+    /// The same without sleeping at first.
+    fn look(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let (mut began, mut away) = (None, Duration::ZERO);
+        let len = loop {
+            match self.read(buffer)? {
+                Read::Over => return Ok(None),
+                Read::Request(len) => break len,
+                Read::Nothing => {}
+            }
+            let now = Instant::now();
+            if now.duration_since(*began.get_or_insert(now)) < LOOK_MAX {
+                // Whoever else wants the CPU has it before the next look.
+                std::thread::yield_now();
+                away = away.max(now.elapsed());
+                continue;
+            }
+            if !self.watch.looked(false, away) {
+                rustix::io::ioctl_fionbio(&self.fd, false)?;
+                return self.receive(buffer);
+            }
+            let mut waited = [PollFd::new(&self.fd, PollFlags::IN)];
+            match poll(&mut waited, None) {
+                Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
+            (began, away) = (None, Duration::ZERO);
+        };
+        if !self.watch.looked(true, away) {
+            rustix::io::ioctl_fionbio(&self.fd, false)?;
+        }
+        Ok(Some(len))
+    }
+
+    fn read(&self, buffer: &mut [u8]) -> io::Result<Read> {
+        match rustix::io::read(&self.fd, &mut *buffer) {
+            Ok(len) => Ok(Read::Request(len)),
+            // Or it was taken back before it was read.
+            Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => Ok(Read::Nothing),
+            Err(Errno::NODEV) => Ok(Read::Over),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -64,14 +123,22 @@ impl Device {
     /// Sends a reply. One that nobody waits for any more is dropped.
     pub(crate) fn send(&self, fixed: &[u8], payload: &[u8]) -> io::Result<()> {
         let sent = match payload {
-            [] => rustix::io::write(&self.0, fixed),
-            _ => rustix::io::writev(&self.0, &[IoSlice::new(fixed), IoSlice::new(payload)]),
+            [] => rustix::io::write(&self.fd, fixed),
+            _ => rustix::io::writev(&self.fd, &[IoSlice::new(fixed), IoSlice::new(payload)]),
         };
         match sent {
             Ok(_) | Err(Errno::NOENT | Errno::NODEV) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// What was read.
+enum Read {
+    Request(usize),
+    Nothing,
+    /// The connection is over.
+    Over,
 }
 
 /// Calls of the kernel that no library offers: joining a descriptor to a connection, and telling it which

@@ -3,7 +3,7 @@
 //! The rooms of this crate, from the kernel inwards:
 //!
 //! * [`mount`] mounts a session; [`Mount`] is what is mounted. [`unmount`], [`mounted`], [`is_stale`].
-//! * `device`: the descriptor of `/dev/fuse`. `wire`: the kernel's protocol, read and written.
+//! * `device`: the descriptor of `/dev/fuse`; `watch`: how a thread waits there. `wire`: the kernel's protocol, read and written.
 //! * `request`, `reply`: the same in words of our own, which any other transport can bring too.
 //! * `channel`: how requests come and replies go: by the `device`, or by `uring`.
 //! * `server`, `seat`: threads, and whose turn it is to hear the kernel. `dispatch`: which handler a request is for.
@@ -29,6 +29,7 @@ mod slots;
 mod stats;
 mod ticket;
 mod uring;
+mod watch;
 mod wire;
 
 pub use connection::{Mount, mount, resume};
