@@ -14,15 +14,19 @@ use std::sync::Arc;
 /// The unit that a disk writes whole.
 const SECTOR_BYTES: usize = 512;
 
-/// The disk. Clones share it.
+/// The disk, as one directory of it sees it. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct SimDisk(Arc<Mutex<State>>);
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+    /// What the names of its files begin with: nothing, or a directory and a slash.
+    dir: String,
+}
 
 #[derive(Debug, Default)]
 struct State {
     /// Names as the running system sees them.
     names: BTreeMap<String, Inode>,
-    /// Names as they were at the last directory sync.
+    /// Names as they were at the last sync of their directory.
     durable_names: BTreeMap<String, Inode>,
     /// Changes of names since then, oldest first.
     pending_names: Vec<NameChange>,
@@ -120,6 +124,15 @@ impl Content {
 }
 
 impl NameChange {
+    /// The name that it is about; a rename stays within a directory.
+    fn name(&self) -> &str {
+        match self {
+            NameChange::Link(name, _) | NameChange::Unlink(name) | NameChange::Rename(name, _) => {
+                name
+            }
+        }
+    }
+
     fn apply(&self, names: &mut BTreeMap<String, Inode>) {
         match self {
             NameChange::Link(name, inode) => {
@@ -226,60 +239,76 @@ impl SimDisk {
         Self::default()
     }
 
+    /// A directory of the same disk: it has names of its own, which are made durable by themselves. Power, room
+    /// and what fails are those of the whole disk.
+    #[must_use]
+    pub fn directory(&self, name: &str) -> SimDisk {
+        SimDisk { state: Arc::clone(&self.state), dir: format!("{}{name}/", self.dir) }
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("{}{name}", self.dir)
+    }
+
+    /// The name within this directory, of a file that is in it.
+    fn within<'a>(&self, path: &'a str) -> Option<&'a str> {
+        path.strip_prefix(&self.dir).filter(|name| !name.contains('/'))
+    }
+
     /// How many changing operations (create, write, allocate, truncate, rename, remove, sync) were
     /// asked for so far.
     pub fn operations(&self) -> u64 {
-        self.0.lock().operations
+        self.state.lock().operations
     }
 
     /// The clock that a slow disk moves.
     pub fn set_clock(&self, clock: &SimClock) {
-        self.0.lock().clock = Some(clock.clone());
+        self.state.lock().clock = Some(clock.clone());
     }
 
     /// How many reads were asked for so far.
     pub fn reads(&self) -> u64 {
-        self.0.lock().reads
+        self.state.lock().reads
     }
 
     /// The most bytes that all files together may have from now on; `None` for no bound. A file that
     /// has no name counts until it is closed.
     pub fn set_capacity(&self, bytes: Option<u64>) {
-        self.0.lock().capacity = bytes;
+        self.state.lock().capacity = bytes;
     }
 
     /// Bytes that all files have.
     pub fn used(&self) -> u64 {
-        self.0.lock().used()
+        self.state.lock().used()
     }
 
     /// Bytes written and syncs done so far.
     pub fn traffic(&self) -> (u64, u64) {
-        let state = self.0.lock();
+        let state = self.state.lock();
         (state.bytes_written, state.syncs)
     }
 
     /// Arms a fault; it replaces the last one.
     pub fn set_fault(&self, fault: Fault) {
-        self.0.lock().fault = Some(fault);
+        self.state.lock().fault = Some(fault);
     }
 
     /// The cause is gone: nothing fails any more, and there is room. Power that was lost stays lost.
     pub fn clear_faults(&self) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.fault = None;
         state.capacity = None;
     }
 
     /// Whether a power cut has struck.
     pub fn is_dead(&self) -> bool {
-        self.0.lock().dead
+        self.state.lock().dead
     }
 
     /// The disk that a machine finds when power comes back. The old one stays as it was.
     pub fn reboot(&self, cut: Cut, seed: u64) -> SimDisk {
         let random = SeededRandom::new(seed);
-        let state = self.0.lock();
+        let state = self.state.lock();
         let mut names = state.durable_names.clone();
         for change in &state.pending_names {
             let there = match cut {
@@ -300,55 +329,58 @@ impl SimDisk {
             })
             .collect();
         let fresh = State { durable_names: names.clone(), names, ..State::default() };
-        SimDisk(Arc::new(Mutex::new(fresh)))
+        SimDisk { state: Arc::new(Mutex::new(fresh)), dir: self.dir.clone() }
     }
 
     /// The bytes of a file, as a program would read them.
     pub fn peek(&self, name: &str) -> Option<Vec<u8>> {
-        let inode = self.0.lock().names.get(name).cloned()?;
+        let inode = self.state.lock().names.get(&self.path(name)).cloned()?;
         let bytes = inode.lock().now.clone();
         Some(bytes)
     }
 
     /// Changes a file behind everybody's back: rot. The name is made when it does not exist.
     pub fn poke(&self, name: &str, bytes: Vec<u8>) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let content = Content { now: bytes.clone(), durable: bytes, ..Content::default() };
-        match state.names.get(name) {
+        let path = self.path(name);
+        match state.names.get(&path) {
             Some(inode) => *inode.lock() = content,
             None => {
                 let inode = Arc::new(Mutex::new(content));
-                state.names.insert(name.to_owned(), Arc::clone(&inode));
-                state.durable_names.insert(name.to_owned(), inode);
+                state.names.insert(path.clone(), Arc::clone(&inode));
+                state.durable_names.insert(path, inode);
             }
         }
     }
 
     /// Loses a file behind everybody's back.
     pub fn lose(&self, name: &str) {
-        let mut state = self.0.lock();
-        state.names.remove(name);
-        state.durable_names.remove(name);
+        let mut state = self.state.lock();
+        state.names.remove(&self.path(name));
+        state.durable_names.remove(&self.path(name));
     }
 }
 
 impl Disk for SimDisk {
     fn list(&self) -> io::Result<Vec<String>> {
-        let state = self.0.lock();
+        let state = self.state.lock();
         if state.dead {
             return Err(power_lost());
         }
-        Ok(state.names.keys().cloned().collect())
+        let names = state.names.keys().filter_map(|path| self.within(path));
+        Ok(names.map(str::to_owned).collect())
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.step(Step::Create)?;
-        if state.names.contains_key(name) {
+        let path = self.path(name);
+        if state.names.contains_key(&path) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         let inode = Inode::default();
-        let change = NameChange::Link(name.to_owned(), Arc::clone(&inode));
+        let change = NameChange::Link(path, Arc::clone(&inode));
         change.apply(&mut state.names);
         state.pending_names.push(change);
         drop(state);
@@ -356,46 +388,48 @@ impl Disk for SimDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        let state = self.0.lock();
+        let state = self.state.lock();
         if state.dead {
             return Err(power_lost());
         }
-        match state.names.get(name) {
+        match state.names.get(&self.path(name)) {
             Some(inode) => Ok(SimFile::open(self, Arc::clone(inode))),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.step(Step::Other)?;
-        if !state.names.contains_key(from) {
+        let (from, to) = (self.path(from), self.path(to));
+        if !state.names.contains_key(&from) {
             return Err(io::ErrorKind::NotFound.into());
         }
         if from != to {
-            state.set_aside(to);
+            state.set_aside(&to);
         }
-        let change = NameChange::Rename(from.to_owned(), to.to_owned());
+        let change = NameChange::Rename(from, to);
         change.apply(&mut state.names);
         state.pending_names.push(change);
         Ok(())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.step(Step::Other)?;
-        if !state.names.contains_key(name) {
+        let path = self.path(name);
+        if !state.names.contains_key(&path) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        state.set_aside(name);
-        let change = NameChange::Unlink(name.to_owned());
+        state.set_aside(&path);
+        let change = NameChange::Unlink(path);
         change.apply(&mut state.names);
         state.pending_names.push(change);
         Ok(())
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let outcome = state.step(Step::Sync);
         state.syncs += 1;
         if state.dead {
@@ -404,6 +438,9 @@ impl Disk for SimDisk {
         // A sync that fails forgets what it should have written, as kernels do: a later one that
         // succeeds says nothing about it.
         let pending = std::mem::take(&mut state.pending_names);
+        let own = |change: &NameChange| self.within(change.name()).is_some();
+        let (pending, others): (Vec<_>, Vec<_>) = pending.into_iter().partition(own);
+        state.pending_names = others;
         if outcome.is_ok() {
             for change in pending {
                 change.apply(&mut state.durable_names);
@@ -413,7 +450,7 @@ impl Disk for SimDisk {
     }
 
     fn lock(&self, _name: &str) -> io::Result<Lock> {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if state.locked {
             return Err(io::Error::new(
                 io::ErrorKind::WouldBlock,
@@ -441,7 +478,7 @@ impl LockGuard for SimLock {}
 
 impl Drop for SimLock {
     fn drop(&mut self) {
-        self.0.0.lock().locked = false;
+        self.0.state.lock().locked = false;
     }
 }
 
@@ -473,7 +510,7 @@ impl File for SimFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.disk.0.lock().read()?;
+        self.disk.state.lock().read()?;
         let content = self.inode.lock();
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let bytes = start
@@ -485,7 +522,7 @@ impl File for SimFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let mut state = self.disk.0.lock();
+        let mut state = self.disk.state.lock();
         let len = self.inode.lock().now.len() as u64;
         let end = offset + bytes.len() as u64;
         let outcome = state.step(Step::Write).and_then(|()| state.has_room(len, end));
@@ -502,7 +539,7 @@ impl File for SimFile {
 
     fn allocate(&self, len: u64) -> io::Result<()> {
         {
-            let mut state = self.disk.0.lock();
+            let mut state = self.disk.state.lock();
             state.step(Step::Allocate)?;
             let now = self.inode.lock().now.len() as u64;
             state.has_room(now, len)?;
@@ -515,13 +552,13 @@ impl File for SimFile {
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
-        self.disk.0.lock().step(Step::Other)?;
+        self.disk.state.lock().step(Step::Other)?;
         self.inode.lock().change(Change::Resize(len as usize));
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut state = self.disk.0.lock();
+        let mut state = self.disk.state.lock();
         let outcome = state.step(Step::Sync);
         state.syncs += 1;
         if state.dead {
