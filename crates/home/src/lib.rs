@@ -67,6 +67,9 @@ pub trait Home: Send + Sync + Debug {
     /// Removes all files of a volume.
     fn remove_all(&self, volume: u16) -> io::Result<()>;
 
+    /// The numbers of all files of a volume, in order.
+    fn numbers(&self, volume: u16) -> io::Result<Vec<u64>>;
+
     /// Makes everything durable, names and bytes.
     fn sync_all(&self) -> io::Result<()>;
 

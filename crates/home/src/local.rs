@@ -128,6 +128,31 @@ impl Home for LocalHome {
         }
     }
 
+    fn numbers(&self, volume: u16) -> io::Result<Vec<u64>> {
+        let root = self.root.join(volume.to_string());
+        let (mut numbers, mut dirs) = (Vec::new(), vec![PathBuf::new()]);
+        while let Some(dir) = dirs.pop() {
+            let listed = match std::fs::read_dir(root.join(&dir)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                listed => listed?,
+            };
+            for entry in listed {
+                let entry = entry?;
+                let path = dir.join(entry.file_name());
+                if entry.file_type()?.is_dir() {
+                    dirs.push(path);
+                } else if let Some(number) =
+                    entry.file_name().to_str().and_then(|it| it.parse().ok())
+                    && path_of(number) == path
+                {
+                    numbers.push(number);
+                }
+            }
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
     fn sync_all(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.dir)?)
     }

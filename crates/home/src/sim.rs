@@ -21,6 +21,7 @@ pub struct SimHome {
     life: u64,
     times: Arc<Mutex<Clocked>>,
     stand_in: Option<Arc<OwnedFd>>,
+    read_only: bool,
 }
 
 /// When files changed.
@@ -40,7 +41,7 @@ struct Times {
 impl SimHome {
     /// On a disk. `life` says which start of the machine this is.
     pub fn new(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, life: u64) -> Self {
-        Self { disk, clock, life, times: Arc::default(), stand_in: None }
+        Self { disk, clock, life, times: Arc::default(), stand_in: None, read_only: false }
     }
 
     /// Its files get a descriptor, of `/dev/null`: for who registers them with a kernel that is none.
@@ -49,13 +50,20 @@ impl SimHome {
         Ok(self)
     }
 
+    /// Nothing of it may be changed.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+
     /// The home that a machine finds when power comes back, on what the disk is then.
     #[must_use]
     pub fn reborn(&self, disk: Arc<dyn Disk>) -> Self {
         let durable = self.times.lock().durable.clone();
         let times = Arc::new(Mutex::new(Clocked { now: durable.clone(), durable }));
         let (clock, stand_in) = (Arc::clone(&self.clock), self.stand_in.clone());
-        Self { disk, clock, life: self.life + 1, times, stand_in }
+        Self { disk, clock, life: self.life + 1, times, stand_in, read_only: false }
     }
 
     /// The same home, for who looks at it when its user is gone.
@@ -63,7 +71,7 @@ impl SimHome {
     pub fn sharing(&self) -> Self {
         let (disk, times) = (Arc::clone(&self.disk), Arc::clone(&self.times));
         let (clock, stand_in) = (Arc::clone(&self.clock), self.stand_in.clone());
-        Self { disk, clock, life: self.life, times, stand_in }
+        Self { disk, clock, life: self.life, times, stand_in, read_only: self.read_only }
     }
 
     /// The same home in the same life of the machine, on a copy of the disk: for another process.
@@ -71,7 +79,11 @@ impl SimHome {
     pub fn on_copy(&self, disk: Arc<dyn Disk>) -> Self {
         let times = Arc::new(Mutex::new(self.times.lock().clone()));
         let (clock, stand_in) = (Arc::clone(&self.clock), self.stand_in.clone());
-        Self { disk, clock, life: self.life, times, stand_in }
+        Self { disk, clock, life: self.life, times, stand_in, read_only: self.read_only }
+    }
+
+    fn check_writable(&self) -> io::Result<()> {
+        if self.read_only { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
     }
 
     fn backing(&self, place: Place, file: Arc<dyn File>) -> Arc<dyn Backing> {
@@ -87,6 +99,7 @@ fn name(place: Place) -> String {
 
 impl Home for SimHome {
     fn make(&self, place: Place) -> io::Result<Arc<dyn Backing>> {
+        self.check_writable()?;
         let file = match self.disk.create(&name(place)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let file = self.disk.open(&name(place))?;
@@ -103,6 +116,7 @@ impl Home for SimHome {
     }
 
     fn remove(&self, place: Place) -> io::Result<()> {
+        self.check_writable()?;
         match self.disk.remove(&name(place)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
@@ -110,6 +124,7 @@ impl Home for SimHome {
     }
 
     fn remove_all(&self, volume: u16) -> io::Result<()> {
+        self.check_writable()?;
         let prefix = format!("{volume}-");
         for name in self.disk.list()?.iter().filter(|name| name.starts_with(&prefix)) {
             self.disk.remove(name)?;
@@ -129,8 +144,21 @@ impl Home for SimHome {
         Ok(())
     }
 
+    fn numbers(&self, volume: u16) -> io::Result<Vec<u64>> {
+        let prefix = format!("{volume}-");
+        let names = self.disk.list()?;
+        let numbers = names.iter().filter_map(|name| name.strip_prefix(&prefix)?.parse().ok());
+        let mut numbers: Vec<u64> = numbers.collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
     fn life(&self) -> u64 {
         self.life
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     fn describe(&self) -> String {
@@ -238,6 +266,8 @@ impl Backing for SimFile {
     }
 
     fn set_changed(&self, at: (i64, u32)) -> io::Result<()> {
+        // Without power nothing changes, not even what is kept beside the disk.
+        self.file.len()?;
         let now = self.clock.wall();
         self.times.lock().now.insert(self.place, Times { changed: at, status_changed: now });
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::finding::{
     BACKING_NOBODY, BACKING_OWNED, BACKING_TWICE, DAMAGED_RECORD, LOCAL_MISSING, LOCAL_SIZE,
+    LOCAL_UNKNOWN,
 };
 use super::inodes::note_number;
 use super::scan::Scan;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 /// How often a file that seems wrong is looked at again when its inode changes meanwhile.
 const LOOKS: usize = 8;
 
-/// The highest number that a backing record has, which must not be given out again.
+/// The highest number that a backing record or a file of the home has, which must not be given out again.
 pub(super) async fn numbers(scan: &mut Scan<'_>) -> Result<()> {
     let mut cursor = scan.family(Family::Backing);
     while cursor.fill(scan).await? {
@@ -27,13 +28,26 @@ pub(super) async fn numbers(scan: &mut Scan<'_>) -> Result<()> {
         }
         cursor.advance();
     }
+    let last = scan.ground.files.as_ref().ok().and_then(|files| files.last().copied());
+    if let Some(last) = last {
+        note_number(scan, last);
+    }
     Ok(())
 }
 
-/// Looks at who has which file.
+/// Looks at who has which file, and at files that nobody has.
 pub(super) async fn records(scan: &mut Scan<'_>) -> Result<()> {
     let mut cursor = super::scan::Cursor::again(scan.keys.family_range(Family::Backing));
     let ground = Arc::clone(&scan.ground);
+    // Both are in the order of their numbers.
+    let mut files = match &ground.files {
+        Ok(files) => files.iter().copied().peekable(),
+        Err(error) => {
+            let what = format!("the files of the local home cannot be listed: {error}");
+            scan.found.report.add(LOCAL_UNKNOWN, what);
+            [].iter().copied().peekable()
+        }
+    };
     while cursor.fill(scan).await? {
         let Some((key, value)) = cursor.head() else { break };
         let Some(Parsed::Backing { blob }) = scan.keys.parse(key) else {
@@ -41,8 +55,11 @@ pub(super) async fn records(scan: &mut Scan<'_>) -> Result<()> {
             cursor.advance();
             continue;
         };
-        let owner = ground.table.owner(blob).and_then(|at| ground.table.row(at));
-        let owner = owner.filter(|row| row.has(flag::LOCAL)).map(|row| row.ino);
+        while let Some(file) = files.next_if(|file| *file < blob) {
+            unnamed(scan, file).await?;
+        }
+        files.next_if_eq(&blob);
+        let owner = owner(scan, blob);
         match BackingRecord::decode(key, value) {
             None => {
                 scan.damaged(key);
@@ -58,7 +75,38 @@ pub(super) async fn records(scan: &mut Scan<'_>) -> Result<()> {
         }
         cursor.advance();
     }
+    for file in files {
+        unnamed(scan, file).await?;
+    }
     Ok(())
+}
+
+/// The inode whose record names a file.
+fn owner(scan: &Scan<'_>, blob: u64) -> Option<Ino> {
+    let table = &scan.ground.table;
+    let row = table.owner(blob).and_then(|at| table.row(at));
+    row.filter(|row| row.has(flag::LOCAL)).map(|row| row.ino)
+}
+
+/// Looks at a file without a backing record.
+async fn unnamed(scan: &mut Scan<'_>, blob: u64) -> Result<()> {
+    if owner(scan, blob).is_some() {
+        return Ok(());
+    }
+    let place = Place { volume: scan.keys.volume_number(), blob };
+    let opened = scan.volume().world.home.as_ref().map(|home| home.open(place));
+    let what = match opened.map(|opened| opened.and_then(|file| file.stat())) {
+        Some(Ok(stat)) => format!("is noted nowhere, and its file has {} bytes", stat.len),
+        Some(Err(error)) if error.kind() != std::io::ErrorKind::NotFound => {
+            format!("is noted nowhere, and its file cannot be read: {error}")
+        }
+        // It was removed since it was listed.
+        _ => return Ok(()),
+    };
+    let key = scan.keys.backing(blob);
+    scan.found(LOCAL_UNKNOWN, &key, what);
+    scan.mend(LOCAL_UNKNOWN, |_| Fix::Adopt(blob));
+    scan.write(false).await
 }
 
 fn lent(scan: &mut Scan<'_>, key: &[u8], blob: u64, ino: Ino, owner: Option<Ino>) {

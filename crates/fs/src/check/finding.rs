@@ -59,6 +59,7 @@ kinds! {
     BACKING_OWNED "backing-owned" "a file of the local home is noted as free, or lent, and another inode has it";
     BACKING_TWICE "backing-twice" "two files of the local home are lent to one inode";
     LOCAL_MISSING "local-missing" "the file of the local home that an inode has is missing, or cannot be read";
+    LOCAL_UNKNOWN "local-unknown" "a file of the local home that no inode has and no record names";
     LOCAL_SIZE "local-size" "the file of the local home that an inode has is of another size";
     SESSION_HALF "session-half" "a session has a record without a heartbeat, or the other way round";
     LEASE_LEFTOVER "lease-leftover" "a lease of a session that is gone";

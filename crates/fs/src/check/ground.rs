@@ -31,6 +31,9 @@ pub(crate) struct Ground {
     pub(super) counted: [u64; 2],
     /// The first number that is not given out yet.
     pub(super) next_inode: u64,
+    /// The files that were in the local home before the snapshot was taken, so that each of them was noted by then;
+    /// or why they cannot be listed.
+    pub(super) files: std::result::Result<Vec<u64>, String>,
     snapshot: Mutex<Arc<dyn Snapshot>>,
     /// Nobody had a session when this began: a later snapshot is the same.
     quiet: bool,
@@ -40,6 +43,10 @@ pub(crate) struct Ground {
 
 impl Ground {
     pub(super) async fn new(volume: &Volume, deep: bool) -> Result<Self> {
+        let files = match &volume.world.home {
+            Some(home) => home.numbers(volume.keys.volume_number()).map_err(|it| it.to_string()),
+            None => Ok(Vec::new()),
+        };
         let snapshot: Arc<dyn Snapshot> = Arc::from(volume.world.store.engine().snapshot().await?);
         let quiet = is_quiet(volume, &*snapshot).await;
         Ok(Self {
@@ -52,6 +59,7 @@ impl Ground {
             sweeps: Vec::new(),
             counted: [0; 2],
             next_inode: u64::MAX,
+            files,
             snapshot: Mutex::new(snapshot),
             quiet,
             seen: AtomicU64::new(0),

@@ -107,7 +107,9 @@ impl Fix {
             Self::OwnBlob(ino) => format!("inode {ino}: gets bytes of its own"),
             Self::LocalSize { ino, size } => format!("inode {ino}: says that it has {size} bytes"),
             Self::Adopt(blob) => {
-                format!("file {blob} of the local home: what is in it goes to lost+found")
+                format!(
+                    "file {blob} of the local home: goes to lost+found, or is free if it is empty"
+                )
             }
             Self::Entry(key, _) => format!("{}: says the right type", volume.describe(key)),
             Self::Map { blob, chunk, .. } => {

@@ -123,7 +123,11 @@ pub(super) async fn rescue(edit: &mut Edit<'_>, blob: u64) -> Result<()> {
 /// Makes a file of what is in one of the local home that nobody has. Where there is nothing, it is free.
 pub(super) async fn adopt(edit: &mut Edit<'_>, blob: u64) -> Result<()> {
     let key = edit.keys.backing(blob);
-    if edit.get(&key).await?.is_none() {
+    let noted = edit.get(&key).await?.is_some();
+    // One that is noted nowhere gets its own number, so that it is not adopted twice.
+    let own = edit.keys.inode(blob);
+    let adopted = edit.inode(blob).await?.is_some_and(|inode| inode.form == Form::Local);
+    if !noted && adopted {
         return Ok(());
     }
     let place = home::Place { volume: edit.keys.volume_number(), blob };
@@ -137,7 +141,10 @@ pub(super) async fn adopt(edit: &mut Edit<'_>, blob: u64) -> Result<()> {
     let Some(stat) = stat.filter(|stat| stat.len > 0) else {
         return edit.put(&key, BackingRecord::default().encode(&key)).await;
     };
-    let ino = fresh_number(edit, blob).await?;
+    let ino = match !noted && edit.get(&own).await?.is_none() {
+        true => blob,
+        false => fresh_number(edit, blob).await?,
+    };
     let mut inode = Inode::new(ino, mode::FILE | 0o600, 0, 0, edit.volume.world.now());
     (inode.form, inode.blob) = (Form::Local, blob);
     (inode.size, inode.taken) = (stat.len, stat.taken);

@@ -106,6 +106,47 @@ fn a_file_that_is_lent_to_nobody_is_found_and_its_bytes_are_saved() {
 }
 
 #[test]
+fn a_file_of_an_inode_whose_record_is_lost_is_found_and_its_bytes_are_saved() {
+    for damaged in [false, true] {
+        on_bench(move |mut bench| async move {
+            let (small, large, other) = furnished(&bench).await;
+            bench.restart().await;
+            let value = if damaged { Some(vec![1, 2, 3]) } else { None };
+            put(&bench, &Parsed::Inode { ino: large }, value).await;
+            let found = kinds(&bench).await;
+            assert!(found.contains(&"local-unknown"), "{found:?}");
+            assert_eq!(repair(&mut bench).await, Vec::<&str>::new());
+            assert_eq!(lost(&bench).await, [pattern(2, 20_000)]);
+            whole(&bench, &[(small, pattern(1, 100)), (other, pattern(3, 30_000))]).await;
+            bench.audit().await;
+        });
+    }
+}
+
+#[test]
+fn a_file_that_nobody_knows_is_saved_or_free_and_its_number_is_not_given_out() {
+    on_bench(|mut bench| async move {
+        let (small, large, other) = furnished(&bench).await;
+        bench.restart().await;
+        let highest = bench.backings().await.into_keys().max().unwrap() + 100_000;
+        let volume = bench.volume.keys().volume_number();
+        bench.disk.poke(&format!("{volume}-{highest}"), pattern(5, 7000));
+        bench.disk.poke(&format!("{volume}-{}", highest + 1), Vec::new());
+        let found = kinds(&bench).await;
+        assert_eq!(found, ["local-unknown", "local-unknown"]);
+        assert_eq!(repair(&mut bench).await, Vec::<&str>::new());
+        assert_eq!(lost(&bench).await, [pattern(5, 7000)]);
+        assert!(bench.backings().await.contains_key(&(highest + 1)), "it can be lent");
+        let new = bench.file("new", &pattern(6, 9000)).await;
+        assert!(new > highest + 1, "{new}");
+        let files =
+            [(small, pattern(1, 100)), (large, pattern(2, 20_000)), (other, pattern(3, 30_000))];
+        whole(&bench, &files).await;
+        bench.audit().await;
+    });
+}
+
+#[test]
 fn a_file_that_an_inode_has_is_not_free_and_not_lent_to_another() {
     on_bench(|mut bench| async move {
         let (small, large, other) = furnished(&bench).await;
@@ -277,6 +318,10 @@ impl Home for Picky {
 
     fn remove_all(&self, volume: u16) -> io::Result<()> {
         self.0.remove_all(volume)
+    }
+
+    fn numbers(&self, volume: u16) -> io::Result<Vec<u64>> {
+        self.0.numbers(volume)
     }
 
     fn sync_all(&self) -> io::Result<()> {
