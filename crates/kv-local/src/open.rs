@@ -106,6 +106,10 @@ pub(crate) fn open(
         notes.extend(levels.tables().filter_map(|(_, table)| table.lost()));
     }
 
+    // A store that was closed had nothing left to sync.
+    if !read_only && manifest.closed_at.is_none() {
+        replay::write_again(&logs)?;
+    }
     let number = logs.iter().map(|log| log.number).max().unwrap_or(0).max(manifest.known_log) + 1;
     let log = start_log(&raw, &reserve, number, &options)?;
     let syncs = Syncs::new(Arc::clone(&disk), manifest.folded);

@@ -7,7 +7,7 @@
 use super::record::{self, ALIGN, At, Header};
 use crate::error::{corrupt, io_error};
 use base::{Disk, File};
-use kv::{Result, Version};
+use kv::{ErrorKind, Result, Version};
 use std::sync::Arc;
 
 /// A log file that is there.
@@ -39,6 +39,23 @@ pub(crate) fn find(disk: &dyn Disk, first: u64) -> Result<Vec<Found>> {
     }
     logs.sort_by_key(|log| log.number);
     Ok(logs)
+}
+
+/// Writes the logs once more, as they are. A sync that failed in an earlier process may have forgotten some of
+/// it: it can be read, as it is in memory, and another sync says yes without having written it.
+pub(crate) fn write_again(logs: &[Found]) -> Result<()> {
+    for log in logs {
+        let bytes = read_whole(log)?;
+        // Behind the end is room that was taken ahead.
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let written = log.file.write_at(&bytes[..used], 0);
+        match written.map_err(|error| io_error(format!("cannot write {} again", log.name), error)) {
+            // Where even that takes room, a store on a full disk is opened all the same.
+            Err(error) if error.kind() == ErrorKind::Full => {}
+            done => done?,
+        }
+    }
+    Ok(())
 }
 
 /// Hands every commit after version `folded` to `apply`, cuts what was torn, and removes logs that

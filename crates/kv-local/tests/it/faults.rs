@@ -138,6 +138,27 @@ fn a_failed_sync_is_never_forgotten() {
     assert!(local.close().is_err(), "a close must not claim what was not synced");
 }
 
+#[test]
+fn what_a_failed_sync_has_forgotten_is_written_by_who_opens_the_store_next() {
+    let disk = SimDisk::new();
+    let local = open(&disk).unwrap();
+    put(&local, Durability::Process).unwrap();
+    disk.set_fault(Fault { at: disk.operations(), kind: FaultKind::Error });
+    block_on(local.sync()).unwrap_err();
+    disk.clear_faults();
+    drop(local);
+    // Another process, on the same machine.
+    let local = open(&disk).unwrap();
+    let state = scan(&local).unwrap();
+    assert_eq!(state.len(), 1, "it was answered, and is there");
+    commit(&local, vec![Op::Put(key(1), Bytes::from_static(b"later"))], false).unwrap();
+    block_on(local.sync()).unwrap();
+    let left = disk.reboot(Cut::Dropped, 1);
+    drop(local);
+    let local = open(&left).unwrap();
+    assert_eq!(scan(&local).unwrap().len(), 2);
+}
+
 fn commit(local: &Local, ops: Vec<Op>, frees: bool) -> kv::Result<u64> {
     let snapshot = block_on(local.snapshot())?;
     let durability = Durability::Process;
