@@ -2,9 +2,10 @@
 //! reordered and torn. Whatever the disk then holds, the volume keeps its promise: see
 //! docs/semantics.md.
 
+use crate::life::machine::Machine;
+use crate::life::promise::End;
 use crate::life::stack::Stack;
-use crate::life::{Lived, Reference, live, undisturbed};
-use base::SimDisk;
+use crate::life::{Lived, Reference, Story, live, undisturbed};
 use base::disk::{Cut, Fault, FaultKind};
 use std::io::{self, Write};
 
@@ -17,35 +18,46 @@ pub struct Plan {
     pub seeds: u64,
     /// Steps of each.
     pub steps: usize,
+    /// Steps of each where files are in a home.
+    pub home_steps: usize,
     /// Every so many operations power is cut.
     pub every: u64,
 }
 
 impl Plan {
     /// Everything.
-    pub const FULL: Plan = Plan { start: 1, seeds: 6, steps: 220, every: 1 };
+    pub const FULL: Plan = Plan { start: 1, seeds: 6, steps: 220, home_steps: 180, every: 1 };
 }
 
-const KINDS: [Cut; 4] = [Cut::Kept, Cut::Dropped, Cut::Reordered, Cut::Torn];
+/// What becomes of what was not synced. `None`: the machine goes on, and only the process has died.
+const KINDS: [Option<Cut>; 5] =
+    [Some(Cut::Kept), Some(Cut::Dropped), Some(Cut::Reordered), Some(Cut::Torn), None];
 
 /// Runs the plan. True when nothing was lost.
 pub fn run(plan: &Plan, out: &mut dyn Write) -> io::Result<bool> {
     let (mut cuts, mut lost) = (0u64, 0u64);
     for seed in plan.start..plan.start.saturating_add(plan.seeds) {
-        match one(seed, plan, &mut cuts, &mut |failure| {
-            lost += 1;
-            writeln!(out, "cuts: seed {seed}: {failure}")
-        })? {
-            Ok((operations, short)) => {
-                let steps = plan.steps;
-                writeln!(
-                    out,
-                    "cuts: seed {seed}: {steps} steps, {operations} operations, {short} changes the short way"
-                )?;
+        for (home, steps) in [(false, plan.steps), (true, plan.home_steps)] {
+            let story = Story { seed, steps, home };
+            let form = story.form();
+            if steps == 0 {
+                continue;
             }
-            Err(error) => {
+            match one(&story, plan.every, &mut cuts, &mut |failure| {
                 lost += 1;
-                writeln!(out, "cuts: seed {seed} cannot be lived: {error}")?;
+                writeln!(out, "cuts: seed {seed}, {form}: {failure}")
+            })? {
+                Ok((operations, short)) => {
+                    writeln!(
+                        out,
+                        "cuts: seed {seed}, {form}: {steps} steps, {operations} operations, {short} changes the \
+                         short way"
+                    )?;
+                }
+                Err(error) => {
+                    lost += 1;
+                    writeln!(out, "cuts: seed {seed}, {form} cannot be lived: {error}")?;
+                }
             }
         }
     }
@@ -57,31 +69,40 @@ pub fn run(plan: &Plan, out: &mut dyn Write) -> io::Result<bool> {
 }
 
 fn one(
-    seed: u64,
-    plan: &Plan,
+    story: &Story,
+    every: u64,
     cuts: &mut u64,
     failed: &mut dyn FnMut(String) -> io::Result<()>,
 ) -> io::Result<Result<(u64, u64), String>> {
-    let (reference, disk, stack) = match undisturbed(seed, plan.steps) {
+    let (reference, machine, stack) = match undisturbed(story) {
         Ok(life) => life,
         Err(error) => return Ok(Err(error)),
     };
-    let operations = disk.operations();
+    let operations = machine.disk.operations();
     let short = stack.as_ref().map_or(0, Stack::short_changes);
     // The disk forgets nothing: what is dropped now is not looked at.
     drop(stack);
-    for at in (0..operations).step_by(plan.every.max(1) as usize) {
-        let disk = SimDisk::new();
-        disk.set_fault(Fault { at, kind: FaultKind::PowerCut });
-        let (stack, lived) = live(&disk, seed, &reference);
+    for at in (story.seed % every.max(1)..operations).step_by(every.max(1) as usize) {
+        let machine = match Machine::new(story) {
+            Ok(machine) => machine,
+            Err(error) => return Ok(Err(error)),
+        };
+        machine.disk.set_fault(Fault { at, kind: FaultKind::PowerCut });
+        let (stack, lived) = live(&machine, &reference, true);
         // Power is gone before the process can do anything more.
-        let images: Vec<(Cut, SimDisk)> =
-            KINDS.iter().map(|cut| (*cut, disk.reboot(*cut, seed ^ at))).collect();
+        let left: Vec<(Option<Cut>, Machine)> = KINDS
+            .iter()
+            .map(|kind| match kind {
+                Some(cut) => (*kind, machine.after(*cut, story.seed ^ at)),
+                None => (*kind, machine.next_process()),
+            })
+            .collect();
         drop(stack);
         *cuts += 1;
-        for (cut, image) in images {
-            if let Err(error) = survived(&image, seed, &reference, &lived, cut) {
-                failed(format!("cut at {at}, {cut:?}, step {}: {error}", lived.answered))?;
+        for (kind, left) in left {
+            if let Err(error) = survived(&left, &reference, &lived, kind) {
+                let kind = kind.map_or("the process died".to_owned(), |cut| format!("{cut:?}"));
+                failed(format!("cut at {at}, {kind}, step {}: {error}", lived.answered))?;
             }
         }
     }
@@ -90,13 +111,12 @@ fn one(
 
 /// Opens what a cut left, and checks the promise.
 fn survived(
-    disk: &SimDisk,
-    seed: u64,
+    left: &Machine,
     reference: &Reference,
     lived: &Lived,
-    cut: Cut,
+    kind: Option<Cut>,
 ) -> Result<(), String> {
-    let found = Stack::check_disk(disk, seed);
+    let found = Stack::check_disk(left, &reference.story);
     let found = match found {
         Ok(found) => found,
         // A volume whose making was cut short is not there, or can be made now.
@@ -106,20 +126,22 @@ fn survived(
     if !found.is_empty() {
         return Err(format!("a check finds {found:?}"));
     }
-    let stack = Stack::open(disk, seed ^ 2).map_err(|error| format!("no session: {error}"))?;
-    let picture = stack.picture()?;
-    let promised = if cut == Cut::Kept { lived.answered } else { lived.synced };
-    let last = reference.pictures.len().min(lived.answered + 2);
-    let there = reference.pictures[promised..last].contains(&picture);
-    if !there {
-        let nearest = &reference.pictures[promised];
-        let differs = picture.differs(nearest).unwrap_or_default();
-        return Err(format!("{promised} steps were promised, but {differs}"));
-    }
+    let stack =
+        Stack::open(left, &reference.story).map_err(|error| format!("no session: {error}"))?;
+    // What is in the store is there, too, when all was kept that was not synced.
+    let end = match kind {
+        None => End::Process,
+        Some(Cut::Kept) if !reference.story.home => End::Process,
+        Some(_) => End::Power,
+    };
+    reference.explains(&stack.picture()?, lived, end, true)?;
     // It goes on, and tidies up behind the dead.
     let tidy = |error: fs::Error| format!("it does not go on: {error}");
     stack.probe().map_err(tidy)?;
     stack.settle().map_err(tidy)?;
+    reference
+        .explains(&stack.picture()?, lived, end, true)
+        .map_err(|error| format!("settled: {error}"))?;
     stack.stop().map_err(tidy)?;
     let found = stack.check().map_err(tidy)?;
     if !found.is_empty() {

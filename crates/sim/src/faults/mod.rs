@@ -2,11 +2,11 @@
 //! life: the caller gets the right errno, nothing that was answered is lost, and the volume works
 //! again when the cause is gone, or says that it must be opened again and works then.
 
-use crate::life::picture::Picture;
+use crate::life::machine::Machine;
+use crate::life::promise::End;
 use crate::life::script::Step;
 use crate::life::stack::Stack;
-use crate::life::{Lived, Reference, live, undisturbed};
-use base::SimDisk;
+use crate::life::{Lived, Reference, Story, live, undisturbed};
 use base::disk::{Cut, Fault, FaultKind};
 use std::io::{self, Write};
 
@@ -19,13 +19,15 @@ pub struct Plan {
     pub seeds: u64,
     /// Steps of each.
     pub steps: usize,
+    /// Steps of each where files are in a home.
+    pub home_steps: usize,
     /// At every so many operations the fault strikes.
     pub every: u64,
 }
 
 impl Plan {
     /// Everything.
-    pub const FULL: Plan = Plan { start: 1, seeds: 3, steps: 200, every: 1 };
+    pub const FULL: Plan = Plan { start: 1, seeds: 3, steps: 200, home_steps: 160, every: 1 };
 }
 
 /// No call may fail.
@@ -64,11 +66,18 @@ pub fn run(plan: &Plan, out: &mut dyn Write) -> io::Result<bool> {
     for (name, kind, errno) in &KINDS {
         let mut tally = Tally::default();
         for seed in plan.start..plan.start.saturating_add(plan.seeds) {
-            if let Err(error) = one(seed, plan, *kind, *errno, &mut tally, &mut |failure| {
-                writeln!(out, "faults: {name}: seed {seed}: {failure}")
-            })? {
-                tally.lost += 1;
-                writeln!(out, "faults: {name}: seed {seed} cannot be lived: {error}")?;
+            for (home, steps) in [(false, plan.steps), (true, plan.home_steps)] {
+                let story = Story { seed, steps, home };
+                let form = story.form();
+                if steps == 0 {
+                    continue;
+                }
+                if let Err(error) = one(&story, plan, *kind, *errno, &mut tally, &mut |failure| {
+                    writeln!(out, "faults: {name}: seed {seed}, {form}: {failure}")
+                })? {
+                    tally.lost += 1;
+                    writeln!(out, "faults: {name}: seed {seed}, {form} cannot be lived: {error}")?;
+                }
             }
         }
         writeln!(
@@ -84,25 +93,29 @@ pub fn run(plan: &Plan, out: &mut dyn Write) -> io::Result<bool> {
 }
 
 fn one(
-    seed: u64,
+    story: &Story,
     plan: &Plan,
     kind: FaultKind,
     errno: i32,
     tally: &mut Tally,
     failed: &mut dyn FnMut(String) -> io::Result<()>,
 ) -> io::Result<Result<(), String>> {
-    let (reference, disk, stack) = match undisturbed(seed, plan.steps) {
+    let (reference, machine, stack) = match undisturbed(story) {
         Ok(life) => life,
         Err(error) => return Ok(Err(error)),
     };
     drop(stack);
     let reads = matches!(kind, FaultKind::ReadError | FaultKind::ReadErrors);
-    let positions = if reads { disk.reads() } else { disk.operations() };
+    let forgets = forgets(kind);
+    let positions = if reads { machine.disk.reads() } else { machine.disk.operations() };
     for at in (0..positions).step_by(plan.every.max(1) as usize) {
         tally.lives += 1;
-        let disk = SimDisk::new();
-        disk.set_fault(Fault { at, kind });
-        if let Err(error) = met(&disk, seed, &reference, errno, tally) {
+        let machine = match Machine::new(story) {
+            Ok(machine) => machine,
+            Err(error) => return Ok(Err(error)),
+        };
+        machine.disk.set_fault(Fault { at, kind });
+        if let Err(error) = met(&machine, &reference, errno, forgets, tally) {
             tally.lost += 1;
             failed(format!("at {at}: {error}"))?;
         }
@@ -112,18 +125,19 @@ fn one(
 
 /// One life with a fault in it.
 fn met(
-    disk: &SimDisk,
-    seed: u64,
+    machine: &Machine,
     reference: &Reference,
     errno: i32,
+    forgets: bool,
     tally: &mut Tally,
 ) -> Result<(), String> {
-    let (stack, lived) = live(disk, seed, reference);
+    let (disk, seed) = (&machine.disk, reference.story.seed);
+    let (stack, lived) = live(machine, reference, false);
     let Some(error) = &lived.error else {
         tally.unnoticed += 1;
         disk.clear_faults();
         drop(stack);
-        return kept(disk, seed, reference, &lived);
+        return kept(machine, reference, &lived, forgets);
     };
     let words = error.to_string();
     // A write that cannot be taken back, and a sync that failed, are errors of the store, whatever the
@@ -135,7 +149,7 @@ fn met(
     let Some(stack) = stack else {
         disk.clear_faults();
         tally.reopened += 1;
-        return kept(disk, seed, reference, &lived);
+        return kept(machine, reference, &lived, forgets);
     };
     let in_restart = matches!(reference.steps.get(lived.answered), Some(Step::Restart));
     if errno == NO_SPACE && !in_restart {
@@ -144,7 +158,7 @@ fn met(
     }
     disk.clear_faults();
     // What power would leave now.
-    let dropped = disk.reboot(Cut::Dropped, seed);
+    let dropped = machine.after(Cut::Dropped, seed);
     if !in_restart {
         looks_right(&stack, reference, &lived)?;
     }
@@ -159,8 +173,8 @@ fn met(
         }
     }
     drop(stack);
-    kept(disk, seed, reference, &lived)?;
-    survived(&dropped, seed, reference, lived.synced, lived.answered)
+    kept(machine, reference, &lived, forgets)?;
+    survived(&dropped, reference, &lived, End::Power, forgets)
         .map_err(|error| format!("after a cut: {error}"))
 }
 
@@ -169,55 +183,76 @@ fn says_what_to_do(words: &str) -> bool {
 }
 
 fn looks_right(stack: &Stack, reference: &Reference, lived: &Lived) -> Result<(), String> {
-    let picture = stack.picture()?.without_times();
-    matches_some(&picture, reference, lived.answered, lived.answered)
+    reference.explains(&stack.picture()?, lived, End::Process, false)
 }
 
-fn kept(disk: &SimDisk, seed: u64, reference: &Reference, lived: &Lived) -> Result<(), String> {
+fn kept(
+    machine: &Machine,
+    reference: &Reference,
+    lived: &Lived,
+    forgets: bool,
+) -> Result<(), String> {
     if !lived.begun {
-        return match Stack::check_disk(disk, seed) {
+        return match Stack::check_disk(machine, &reference.story) {
             Ok(found) if found.is_empty() => Ok(()),
             Ok(found) => Err(format!("a check finds {found:?}")),
             Err(error) if error.kind() == fs::Kind::NotFound => Ok(()),
             Err(error) => Err(format!("it cannot be opened again: {error}")),
         };
     }
-    survived(disk, seed, reference, lived.answered, lived.answered)
+    survived(machine, reference, lived, End::Process, forgets)
 }
 
 fn survived(
-    disk: &SimDisk,
-    seed: u64,
+    machine: &Machine,
     reference: &Reference,
-    promised: usize,
-    answered: usize,
+    lived: &Lived,
+    end: End,
+    forgets: bool,
 ) -> Result<(), String> {
-    let stack =
-        Stack::open(disk, seed ^ 2).map_err(|error| format!("not opened again: {error}"))?;
-    let picture = stack.picture()?.without_times();
-    matches_some(&picture, reference, promised, answered)?;
+    let stack = Stack::open(machine, &reference.story)
+        .map_err(|error| format!("not opened again: {error}"))?;
+    reference.explains(&stack.picture()?, lived, end, false)?;
     stack.probe().map_err(|error| format!("opened again, it does not go on: {error}"))?;
     let found = stack.check().map_err(|error| error.to_string())?;
     if !found.is_empty() {
         return Err(format!("a check finds {found:?}"));
     }
-    Ok(())
+    stays(machine, reference, &stack, forgets)
 }
 
-fn matches_some(
-    picture: &Picture,
+/// Whether syncs fail, and forget what they should have written.
+fn forgets(kind: FaultKind) -> bool {
+    use FaultKind::{Error, Errors, ReadOnly, SyncError};
+    matches!(kind, Error | Errors | ReadOnly | SyncError)
+}
+
+/// What is there when a session ends in good order is there after the loss of power, also what a sync of the store
+/// that failed before has forgotten. Where it was a sync of a file of the home, its bytes and the file itself are not
+/// promised: who was told that it failed must write it again.
+fn stays(
+    machine: &Machine,
     reference: &Reference,
-    promised: usize,
-    answered: usize,
+    stack: &Stack,
+    forgets: bool,
 ) -> Result<(), String> {
-    // What a probe that failed half way has left is none of the script's.
-    let mut picture = picture.clone();
-    picture.0.remove("/.probe");
-    let last = reference.pictures.len().min(answered + 2);
-    let right = |right: &Picture| picture.differs(&right.clone().without_times());
-    if reference.pictures[promised..last].iter().any(|one| right(one).is_none()) {
-        return Ok(());
+    let mut before = stack.picture()?;
+    stack.stop().map_err(|error| format!("opened again, it does not stop: {error}"))?;
+    let left = machine.after(Cut::Dropped, reference.story.seed);
+    let stack = Stack::open(&left, &reference.story)
+        .map_err(|error| format!("not opened after all was synced: {error}"))?;
+    let mut after = stack.picture()?;
+    if reference.story.home && forgets {
+        (before, after) = (before.hollow(), after.hollow());
+        let is_lost = |error: &String| error.contains("of the local home is missing");
+        after.names.retain(|name, look| {
+            let lost = look.as_ref().is_err_and(is_lost);
+            // The name is there.
+            !(lost && before.names.remove(name).is_some())
+        });
     }
-    let differs = right(&reference.pictures[promised]).unwrap_or_default();
-    Err(format!("{promised} steps were promised, but {differs}"))
+    match after.differs(&before) {
+        Some(differs) => Err(format!("after all was synced {differs}")),
+        None => Ok(()),
+    }
 }

@@ -1,5 +1,6 @@
 //! What is done in a life, drawn from a seed.
 
+use super::{Story, tour};
 use base::{Random, SeededRandom};
 
 /// Names, few enough to meet each other.
@@ -40,6 +41,18 @@ pub enum Step {
         offset: u64,
         len: u64,
     },
+    Allocate {
+        path: String,
+        offset: u64,
+        len: u64,
+        keep_size: bool,
+    },
+    Zero {
+        path: String,
+        offset: u64,
+        len: u64,
+        keep_size: bool,
+    },
     Chmod {
         path: String,
         mode: u32,
@@ -71,6 +84,18 @@ pub enum Step {
     },
     Fsync(String),
     SyncDir(String),
+    /// As the call `sync`.
+    SyncAll,
+    /// Makes a file and keeps it open.
+    HoldNew {
+        slot: usize,
+        path: String,
+    },
+    /// Opens a file, cuts it to nothing and keeps it open.
+    HoldAnew {
+        slot: usize,
+        path: String,
+    },
     /// Opens a file and keeps it open.
     Hold {
         slot: usize,
@@ -82,8 +107,13 @@ pub enum Step {
         len: usize,
         fill: u8,
     },
+    FsyncHeld(usize),
     /// Closes it.
     LetGo(usize),
+    /// Time goes by, and closed files are settled; `all` of them at once without that.
+    Settle {
+        all: bool,
+    },
     /// Background work: jobs, garbage.
     Maintain,
     /// Everything in memory goes to tables.
@@ -92,21 +122,45 @@ pub enum Step {
     Restart,
 }
 
+/// What survives the loss of power when a step has returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Syncs {
+    /// Nothing more than before.
+    Nothing,
+    /// Names and attributes.
+    Names,
+    /// These, and the bytes of a file: that of the path or of the slot.
+    File,
+    /// Everything.
+    All,
+}
+
 impl Step {
-    /// Whether everything before it survives the loss of power when it has returned.
-    pub fn syncs(&self) -> bool {
-        matches!(self, Step::Fsync(_) | Step::SyncDir(_) | Step::Restart)
+    /// What it makes survive.
+    pub fn syncs(&self) -> Syncs {
+        match self {
+            Step::Fsync(_) | Step::FsyncHeld(_) => Syncs::File,
+            Step::SyncDir(_) => Syncs::Names,
+            Step::SyncAll | Step::Restart => Syncs::All,
+            _ => Syncs::Nothing,
+        }
     }
 }
 
-/// The script of a seed.
-pub fn draw(seed: u64, steps: usize) -> Vec<Step> {
-    let random = SeededRandom::new(seed);
+/// The script of a story.
+pub fn draw(story: &Story) -> Vec<Step> {
+    let random = SeededRandom::new(story.seed);
     // Something to meet from the start.
     let mut script: Vec<Step> =
         PLACES[1..].iter().map(|place| Step::Mkdir((*place).to_owned())).collect();
-    while script.len() < steps {
-        let step = one(&random);
+    if story.home {
+        script.extend(tour::all(&random));
+    }
+    while script.len() < story.steps {
+        let step = match story.home && random.one_in(3) {
+            true => of_home(&random),
+            false => one(&random),
+        };
         // Names that nobody made are met often enough.
         if let Step::Write { path, .. } = &step
             && random.one_in(2)
@@ -115,11 +169,32 @@ pub fn draw(seed: u64, steps: usize) -> Vec<Step> {
         }
         script.push(step);
     }
-    script.truncate(steps);
+    script.truncate(story.steps);
     script
 }
 
-fn pick<T: Copy>(random: &SeededRandom, of: &[T]) -> T {
+/// What matters to files of the home above all.
+fn of_home(random: &SeededRandom) -> Step {
+    let fill = random.below(256) as u8;
+    let (len, offset) = (pick(random, &LENGTHS[1..7]), pick(random, &[0, 0, 500, 1_000, 6_000]));
+    let (range, keep_size) = (1 + random.below(20_000), random.one_in(2));
+    let slot = random.below(HELD as u64) as usize;
+    match random.below(24) {
+        0..4 => Step::HoldNew { slot, path: path(random) },
+        4..6 => Step::HoldAnew { slot, path: path(random) },
+        6..8 => Step::Hold { slot, path: path(random) },
+        8..13 => Step::WriteHeld { slot, offset, len, fill },
+        13..15 => Step::FsyncHeld(slot),
+        15..18 => Step::LetGo(slot),
+        18 => Step::Settle { all: true },
+        19..22 => Step::Settle { all: false },
+        22 if random.one_in(2) => Step::SyncAll,
+        22 => Step::Allocate { path: path(random), offset, len: range, keep_size },
+        _ => Step::Zero { path: path(random), offset, len: range, keep_size },
+    }
+}
+
+pub(super) fn pick<T: Copy>(random: &SeededRandom, of: &[T]) -> T {
     of[random.below(of.len() as u64) as usize]
 }
 

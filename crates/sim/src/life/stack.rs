@@ -1,17 +1,22 @@
 //! The whole stack: a session of the core, on an engine, on a simulated disk.
 
-use super::picture::Picture;
+use super::Story;
+use super::machine::{Kernel, Machine};
+use super::picture::{Contents, Picture, read};
 use super::script::{HELD, Step};
-use base::{Random, Scheduler, SeededRandom, SimClock, SimDisk};
-use fs::schema::Parsed;
+use base::checksum::hash64;
+use base::{Clock, Random, Scheduler, SeededRandom, SimClock, SimDisk};
+use fs::schema::{BackingRecord, Form, Inode, Parsed};
 use fs::{
     Atime, Caller, Check, Fallocate, FormatOptions, Handle, Ino, Kind, NoProgress, OpenFlags, ROOT,
-    RenameFlags, Session, SessionOptions, SetAttr, Volume, World, XattrMode,
+    RenameFlags, Repair, Session, SessionOptions, SetAttr, Time, Volume, World, XattrMode,
 };
+use home::{Home, SimHome};
 use kv::mem::Mem;
 use kv::sim::{Faults, Sim};
 use kv::{Capabilities, Durability, Engine, Key, KeyRange, Query, Read, Retry, Store};
 use kv_local::{Local, Options};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,18 +27,21 @@ const LEVEL_SCALE: u64 = 1 << 14;
 /// So small that a large write takes several transactions.
 const TXN_BYTES: usize = 200_000;
 const VALUE_BYTES: usize = 10_000;
+/// How long closed files wait before they are settled.
+const SETTLED_AFTER: Duration = Duration::from_secs(6);
 /// Rounds of background work after which there should be none left.
 const ROUNDS_MAX: usize = 1_000;
 
 /// A mounted volume.
 #[derive(Debug)]
 pub struct Stack {
-    disk: Option<SimDisk>,
+    /// What it is on; nothing under the reference engine.
+    on: Option<(SimDisk, Option<Arc<SimHome>>)>,
     local: Option<Local>,
-    seed: u64,
+    story: Story,
     clock: SimClock,
     session: Session,
-    held: [Option<Handle>; HELD],
+    held: [Option<(Handle, Ino)>; HELD],
     /// Changes that sessions before this one made the short way.
     short_before: u64,
 }
@@ -69,15 +77,22 @@ fn open_local(disk: &SimDisk) -> fs::Result<Local> {
 }
 
 /// Half of the lives make changes without a transaction; in the others, where a commit could end unknown, replies are
-/// logged. A volume that is opened again has a seed that differs in the last two bits, and goes on as it did.
-fn goes_the_short_way(seed: u64) -> bool {
-    (seed / 4).is_multiple_of(2)
+/// logged.
+fn goes_the_short_way(story: Story) -> bool {
+    (story.seed / 4).is_multiple_of(2)
 }
 
-fn world(engine: Arc<dyn Engine>, clock: &SimClock, seed: u64) -> World {
+/// What a volume of a story is in; `seed` is for what is drawn there.
+fn world(
+    engine: Arc<dyn Engine>,
+    clock: &SimClock,
+    home: Option<Arc<SimHome>>,
+    story: Story,
+    seed: u64,
+) -> World {
     let bounds = engine.capabilities().clone();
     let bounds = Capabilities { txn_bytes_max: TXN_BYTES, value_bytes_max: VALUE_BYTES, ..bounds };
-    let sim = match goes_the_short_way(seed) {
+    let sim = match goes_the_short_way(story) {
         true => Sim::bounded(engine, clock.clone(), bounds),
         false => Sim::with_bounds(engine, clock.clone(), 1, Faults::NONE, bounds),
     };
@@ -85,15 +100,16 @@ fn world(engine: Arc<dyn Engine>, clock: &SimClock, seed: u64) -> World {
     let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed));
     let retry = Retry { attempts_max: 4, ..Retry::default() };
     let store = Store::new(Arc::new(sim), shared.clone(), Arc::clone(&random)).with_retry(retry);
-    World { store, clock: shared, random, home: None }
+    let home = home.map(|home| home as Arc<dyn Home>);
+    World { store, clock: shared, random, home }
 }
 
 fn session_options() -> SessionOptions {
     SessionOptions { atime: Atime::Off, ..SessionOptions::default() }
 }
 
-/// Every third seed keeps parity.
-fn format_options(seed: u64) -> FormatOptions {
+/// Every third seed keeps parity, where bytes are in the store.
+fn format_options(Story { seed, home, .. }: Story) -> FormatOptions {
     FormatOptions {
         chunk_bytes: 1 << 20,
         block_bytes: Some(4_096),
@@ -103,72 +119,76 @@ fn format_options(seed: u64) -> FormatOptions {
         } else {
             fs::blob::block::Codec::None
         },
-        parity_group: if seed.is_multiple_of(3) { 4 } else { 0 },
+        parity_group: if seed.is_multiple_of(3) && !home { 4 } else { 0 },
         ..FormatOptions::default()
     }
 }
 
 impl Stack {
     /// A new volume on the reference engine.
-    pub fn on_memory(seed: u64) -> Result<Self, String> {
+    pub fn on_memory(story: &Story) -> Result<Self, String> {
         let clock = SimClock::new();
-        let world = world(Arc::new(Mem::new()), &clock, seed);
-        Self::begin(None, None, seed, clock, world, true).map_err(|error| error.to_string())
+        let world = world(Arc::new(Mem::new()), &clock, None, *story, story.seed);
+        Self::begin(None, None, *story, clock, world, true).map_err(|error| error.to_string())
     }
 
     /// A new volume on the embedded engine.
-    pub fn format(disk: &SimDisk, seed: u64) -> fs::Result<Self> {
-        let clock = SimClock::new();
-        disk.set_clock(&clock);
-        let local = open_local(disk)?;
-        let world = world(Arc::new(local.clone()), &clock, seed);
-        Self::begin(Some(disk.clone()), Some(local), seed, clock, world, true)
+    pub fn format(machine: &Machine, story: &Story) -> fs::Result<Self> {
+        Self::mount(machine, *story, true)
     }
 
     /// The volume that is on a disk, as a machine finds it.
-    pub fn open(disk: &SimDisk, seed: u64) -> fs::Result<Self> {
-        Self::open_at(disk, seed, SimClock::new())
+    pub fn open(machine: &Machine, story: &Story) -> fs::Result<Self> {
+        machine.clock.advance(Duration::from_millis(1));
+        Self::mount(machine, *story, false)
     }
 
-    fn open_at(disk: &SimDisk, seed: u64, clock: SimClock) -> fs::Result<Self> {
-        let local = open_local(disk)?;
-        let world = world(Arc::new(local.clone()), &clock, seed);
-        Self::begin(Some(disk.clone()), Some(local), seed, clock, world, false)
+    fn mount(machine: &Machine, story: Story, format: bool) -> fs::Result<Self> {
+        let local = open_local(&machine.disk)?;
+        let home = machine.home.clone();
+        // No two sessions draw the same number, as replies to the one would be those to the other.
+        let seed = hash64(story.seed, &machine.clock.now().as_nanos().to_le_bytes());
+        let world = world(Arc::new(local.clone()), &machine.clock, home.clone(), story, seed);
+        let on = Some((machine.disk.clone(), home));
+        Self::begin(on, Some(local), story, machine.clock.clone(), world, format)
     }
 
     /// What is left of the volume on a disk, which is not written to, and what is said of the rest.
-    pub fn recover(disk: &SimDisk, seed: u64) -> fs::Result<(Self, Vec<String>)> {
-        let clock = SimClock::new();
-        let (local, notes) =
-            Local::recover(Arc::new(disk.clone()), &SeededRandom::new(1), options())?;
-        let world = world(Arc::new(local.clone()), &clock, seed);
-        Ok((Self::begin(Some(disk.clone()), Some(local), seed, clock, world, false)?, notes))
+    pub fn recover(machine: &Machine, story: &Story) -> fs::Result<(Self, Vec<String>)> {
+        let disk = Arc::new(machine.disk.clone());
+        let (local, notes) = Local::recover(disk, &SeededRandom::new(1), options())?;
+        let home = machine.home.clone();
+        let world =
+            world(Arc::new(local.clone()), &machine.clock, home.clone(), *story, story.seed);
+        let on = Some((machine.disk.clone(), home));
+        let stack = Self::begin(on, Some(local), *story, machine.clock.clone(), world, false)?;
+        Ok((stack, notes))
     }
 
     fn begin(
-        disk: Option<SimDisk>,
+        on: Option<(SimDisk, Option<Arc<SimHome>>)>,
         local: Option<Local>,
-        seed: u64,
+        story: Story,
         clock: SimClock,
         world: World,
         format: bool,
     ) -> fs::Result<Self> {
         let session = run(&clock, async move {
             let volume = match format {
-                true => Volume::format(&world, VOLUME, &format_options(seed)).await?,
+                true => Volume::format(&world, VOLUME, &format_options(story)).await?,
                 false => Volume::open(&world, VOLUME).await?,
             };
-            Session::start(&volume, session_options()).await
+            start(&volume).await
         })?;
-        Ok(Self { disk, local, seed, clock, session, held: [None; HELD], short_before: 0 })
+        Ok(Self { on, local, story, clock, session, held: [None; HELD], short_before: 0 })
     }
 
     /// What the volume on a disk looks like to a check, before anybody has mounted it.
-    pub fn check_disk(disk: &SimDisk, seed: u64) -> fs::Result<Vec<String>> {
-        let clock = SimClock::new();
-        let local = open_local(disk)?;
-        let world = world(Arc::new(local), &clock, seed);
-        run(&clock, async move { findings(&Volume::open(&world, VOLUME).await?).await })
+    pub fn check_disk(machine: &Machine, story: &Story) -> fs::Result<Vec<String>> {
+        let local = open_local(&machine.disk)?;
+        let home = machine.home.clone();
+        let world = world(Arc::new(local), &machine.clock, home, *story, story.seed);
+        run(&machine.clock, async move { findings(&Volume::open(&world, VOLUME).await?).await })
     }
 
     /// What a check finds.
@@ -245,6 +265,53 @@ impl Stack {
         })
     }
 
+    /// Which inode has which file of the home on a disk, before anybody has mounted it, and whether it is lent it.
+    pub fn owners(machine: &Machine, story: &Story) -> fs::Result<BTreeMap<u64, (Ino, bool)>> {
+        let local = open_local(&machine.disk)?;
+        let home = machine.home.clone();
+        let world = world(Arc::new(local), &machine.clock, home, *story, story.seed);
+        run(&machine.clock, async move {
+            let volume = Volume::open(&world, VOLUME).await?;
+            let mut txn = volume.world().store.begin().await?;
+            let mut found = BTreeMap::new();
+            let mut next = Some(Query::new(KeyRange::all()));
+            while let Some(query) = next {
+                let page = txn.range(&query, Read::Snapshot).await?;
+                for (key, value) in page.iter() {
+                    match volume.keys().parse(key) {
+                        Some(Parsed::Inode { ino }) => {
+                            let inode = Inode::decode(key, ino, value);
+                            if let Some(inode) = inode.filter(|inode| inode.form == Form::Local) {
+                                found.entry(inode.blob).or_insert((ino, false));
+                            }
+                        }
+                        Some(Parsed::Backing { blob }) => {
+                            let record = BackingRecord::decode(key, value);
+                            if let Some(record) = record.filter(|record| record.ino != 0) {
+                                found.insert(blob, (record.ino, true));
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+                next = if page.more { query.behind(&page) } else { None };
+            }
+            Ok(found)
+        })
+    }
+
+    /// Mends what a check of the volume on a disk finds, and tells what is left.
+    pub fn repair_disk(machine: &Machine, story: &Story) -> fs::Result<Vec<String>> {
+        let local = open_local(&machine.disk)?;
+        let home = machine.home.clone();
+        let world = world(Arc::new(local), &machine.clock, home, *story, story.seed);
+        run(&machine.clock, async move {
+            let volume = Volume::open(&world, VOLUME).await?;
+            Repair::new(&volume).run(&NoProgress).await?;
+            findings(&volume).await
+        })
+    }
+
     /// Flips a bit of a value behind the core's back.
     pub fn spoil(&self, key: &Key) -> fs::Result<()> {
         let (volume, key) = (self.session.volume().clone(), key.clone());
@@ -267,7 +334,9 @@ impl Stack {
         let session = self.session.clone();
         run(&self.clock, async move {
             for _ in 0..ROUNDS_MAX {
-                if session.maintain().await?.is_quiet() {
+                let settled = session.settle(true).await?;
+                let idle = settled.settled + settled.recycled == 0 && !settled.more;
+                if session.maintain().await?.is_quiet() && idle {
                     return Ok(());
                 }
             }
@@ -290,35 +359,38 @@ impl Stack {
                 None => Ok(()),
             },
             Step::Restart => self.restart(),
-            Step::Hold { slot, path } => {
-                let (session, path) = (self.session.clone(), path.clone());
-                let old = self.held[*slot].take();
-                self.held[*slot] = Some(run(&self.clock, async move {
-                    if let Some(old) = old {
-                        session.release(old).await?;
-                    }
-                    let ino = find(&session, &path).await?;
-                    session.open(&Caller::root(), ino, OpenFlags::READ_WRITE).await
-                })?);
-                Ok(())
+            Step::Settle { all } => {
+                if !all {
+                    self.clock.advance(SETTLED_AFTER);
+                }
+                let (session, all) = (self.session.clone(), *all);
+                run(&self.clock, async move { session.settle(all).await.map(drop) })
             }
-            Step::LetGo(slot) => match self.held[*slot].take() {
-                Some(handle) => {
-                    let session = self.session.clone();
-                    run(&self.clock, async move { session.release(handle).await })
-                }
-                None => Ok(()),
-            },
-            Step::WriteHeld { slot, offset, len, fill } => match self.held[*slot] {
-                Some(handle) => {
-                    let (session, bytes) = (self.session.clone(), data(*len, *fill));
-                    let offset = *offset;
-                    run(&self.clock, async move {
-                        session.write(&Caller::root(), handle, offset, &bytes).await.map(drop)
-                    })
-                }
-                None => Ok(()),
-            },
+            Step::Hold { slot, path } => self.hold(*slot, path, OpenFlags::READ_WRITE, false),
+            Step::HoldNew { slot, path } => {
+                let flags = OpenFlags { exclusive: true, ..OpenFlags::READ_WRITE };
+                self.hold(*slot, path, flags, true)
+            }
+            Step::HoldAnew { slot, path } => {
+                let flags = OpenFlags { truncate: true, ..OpenFlags::READ_WRITE };
+                self.hold(*slot, path, flags, false)
+            }
+            Step::LetGo(slot) => {
+                let held = self.held[*slot].take();
+                self.with(held, |session, handle| async move { session.release(handle).await })
+            }
+            Step::FsyncHeld(slot) => {
+                self.with(
+                    self.held[*slot],
+                    |session, handle| async move { session.fsync(handle).await },
+                )
+            }
+            Step::WriteHeld { slot, offset, len, fill } => {
+                let (bytes, offset) = (data(*len, *fill), *offset);
+                self.with(self.held[*slot], |session, handle| async move {
+                    session.write(&Caller::root(), handle, offset, &bytes).await.map(drop)
+                })
+            }
             step => {
                 let (session, step) = (self.session.clone(), step.clone());
                 run(&self.clock, async move { call(&session, &step).await })
@@ -326,14 +398,67 @@ impl Stack {
         }
     }
 
+    /// Opens a file, or makes it, and keeps it open in place of another.
+    fn hold(&mut self, slot: usize, path: &str, flags: OpenFlags, make: bool) -> fs::Result<()> {
+        let (session, path) = (self.session.clone(), path.to_owned());
+        let old = self.held[slot].take();
+        self.held[slot] = Some(run(&self.clock, async move {
+            if let Some((old, _)) = old {
+                session.release(old).await?;
+            }
+            if make {
+                let (dir, name) = parent(&session, &path).await?;
+                let made = session.create(&Caller::root(), dir, name, 0o644, flags).await;
+                return made.map(|(attr, handle)| (handle, attr.ino));
+            }
+            let ino = find(&session, &path).await?;
+            Ok((session.open(&Caller::root(), ino, flags).await?, ino))
+        })?);
+        Ok(())
+    }
+
+    /// Does something with a file that is held, if one is.
+    fn with<F>(
+        &self,
+        held: Option<(Handle, Ino)>,
+        body: impl FnOnce(Session, Handle) -> F,
+    ) -> fs::Result<()>
+    where
+        F: Future<Output = fs::Result<()>> + Send + 'static,
+    {
+        match held {
+            Some((handle, _)) => run(&self.clock, body(self.session.clone(), handle)),
+            None => Ok(()),
+        }
+    }
+
+    /// When files that are held open changed, and what is in them.
+    pub fn held(&self) -> fs::Result<Vec<(Time, Contents)>> {
+        let mut found = Vec::new();
+        for (handle, ino) in self.held.into_iter().flatten() {
+            let session = self.session.clone();
+            found.push(run(&self.clock, async move {
+                let attr = session.getattr(ino).await?;
+                let bytes = Arc::new(read(&session, handle, attr.size).await?);
+                Ok((attr.mtime, Contents { ino, bytes }))
+            })?);
+        }
+        Ok(found)
+    }
+
+    /// The inode of a slot.
+    pub fn in_slot(&self, slot: usize) -> Option<Ino> {
+        self.held[slot].map(|(_, ino)| ino)
+    }
+
     fn restart(&mut self) -> fs::Result<()> {
         self.held = [None; HELD];
-        let Some(disk) = self.disk.clone() else {
+        let Some((disk, home)) = self.on.clone() else {
             // The reference has nothing to close: a new session does.
             let session = self.session.clone();
             self.session = run(&self.clock, async move {
                 session.stop().await?;
-                Session::start(session.volume(), session_options()).await
+                start(session.volume()).await
             })?;
             return Ok(());
         };
@@ -341,11 +466,20 @@ impl Stack {
         if let Some(local) = self.local.take() {
             local.close()?;
         }
+        let machine = Machine { disk, clock: self.clock.clone(), home };
         let short_before = self.short_changes();
-        *self = Self::open_at(&disk, self.seed ^ 1, self.clock.clone())?;
+        *self = Self::mount(&machine, self.story, false)?;
         self.short_before = short_before;
         Ok(())
     }
+}
+
+/// A session. Where there is a home, files are ready when the first is made.
+async fn start(volume: &Volume) -> fs::Result<Session> {
+    let session = Session::start(volume, session_options()).await?;
+    session.set_registrar(Some(Arc::new(Kernel::default())));
+    session.settle(false).await?;
+    Ok(session)
 }
 
 async fn findings(volume: &Volume) -> fs::Result<Vec<String>> {
@@ -410,11 +544,17 @@ async fn call(session: &Session, step: &Step) -> fs::Result<()> {
             .await
         }
         Step::Punch { path, offset, len } => {
-            with_file(session, path, OpenFlags::READ_WRITE, async |handle| {
-                session.fallocate(caller, handle, Fallocate::PunchHole, *offset, *len).await
-            })
-            .await
+            fallocate(session, path, Fallocate::PunchHole, *offset, *len).await
         }
+        Step::Allocate { path, offset, len, keep_size } => {
+            let what = Fallocate::Allocate { keep_size: *keep_size };
+            fallocate(session, path, what, *offset, *len).await
+        }
+        Step::Zero { path, offset, len, keep_size } => {
+            let what = Fallocate::ZeroRange { keep_size: *keep_size };
+            fallocate(session, path, what, *offset, *len).await
+        }
+        Step::SyncAll => session.sync_all().await,
         Step::Fsync(path) => {
             with_file(session, path, OpenFlags::READ, async |handle| session.fsync(handle).await)
                 .await
@@ -470,11 +610,28 @@ async fn call(session: &Session, step: &Step) -> fs::Result<()> {
         }
         Step::Maintain => session.maintain().await.map(drop),
         Step::Hold { .. }
+        | Step::HoldNew { .. }
+        | Step::HoldAnew { .. }
         | Step::WriteHeld { .. }
+        | Step::FsyncHeld(_)
         | Step::LetGo(_)
+        | Step::Settle { .. }
         | Step::Flush
         | Step::Restart => Ok(()),
     }
+}
+
+async fn fallocate(
+    session: &Session,
+    path: &str,
+    what: Fallocate,
+    offset: u64,
+    len: u64,
+) -> fs::Result<()> {
+    with_file(session, path, OpenFlags::READ_WRITE, async |handle| {
+        session.fallocate(&Caller::root(), handle, what, offset, len).await
+    })
+    .await
 }
 
 async fn with_file(

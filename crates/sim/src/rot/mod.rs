@@ -1,11 +1,14 @@
 //! Rot: a flipped bit, a zeroed page, a cut or lost file, swapped pages, in each file of a store.
 //! What is read is what was written, or an error that names the file; and what is left can be
-//! recovered without writing to the disk.
+//! recovered without writing to the disk. Files of a home have no checksums: see [`files`].
 
+mod files;
+
+use crate::life::machine::Machine;
 use crate::life::picture::Picture;
 use crate::life::stack::Stack;
-use crate::life::undisturbed;
-use base::disk::{Cut, Disk};
+use crate::life::{Story, undisturbed};
+use base::disk::Disk;
 use base::{Random, SeededRandom, SimDisk};
 use std::io::{self, Write};
 
@@ -18,6 +21,8 @@ pub struct Plan {
     pub seeds: u64,
     /// Steps of each.
     pub steps: usize,
+    /// Steps of each where files are in a home.
+    pub home_steps: usize,
     /// Every so many bytes a bit is flipped.
     pub flip_every: usize,
     /// Every so many pages a page is damaged.
@@ -26,7 +31,8 @@ pub struct Plan {
 
 impl Plan {
     /// Everything.
-    pub const FULL: Plan = Plan { start: 1, seeds: 3, steps: 160, flip_every: 37, page_every: 1 };
+    pub const FULL: Plan =
+        Plan { start: 1, seeds: 3, steps: 160, home_steps: 140, flip_every: 37, page_every: 1 };
 }
 
 const PAGE_BYTES: usize = 4_096;
@@ -43,6 +49,7 @@ struct Tally {
     recovered: u64,
     blocks: u64,
     repaired: u64,
+    files: files::Tally,
     wrong: u64,
 }
 
@@ -50,10 +57,18 @@ struct Tally {
 pub fn run(plan: &Plan, out: &mut dyn Write) -> io::Result<bool> {
     let mut tally = Tally::default();
     for seed in plan.start..plan.start.saturating_add(plan.seeds) {
-        let failed = &mut |failure: String| writeln!(out, "rot: seed {seed}: {failure}");
-        if let Err(error) = one(seed, plan, &mut tally, failed)? {
-            tally.wrong += 1;
-            writeln!(out, "rot: seed {seed} cannot be lived: {error}")?;
+        for (home, steps) in [(false, plan.steps), (true, plan.home_steps)] {
+            let story = Story { seed, steps, home };
+            let form = story.form();
+            if steps == 0 {
+                continue;
+            }
+            let failed =
+                &mut |failure: String| writeln!(out, "rot: seed {seed}, {form}: {failure}");
+            if let Err(error) = one(&story, plan, &mut tally, failed)? {
+                tally.wrong += 1;
+                writeln!(out, "rot: seed {seed}, {form} cannot be lived: {error}")?;
+            }
         }
     }
     writeln!(
@@ -73,16 +88,23 @@ pub fn run(plan: &Plan, out: &mut dyn Write) -> io::Result<bool> {
         "rot: {} blocks damaged where there is parity, {} repaired",
         tally.blocks, tally.repaired
     )?;
+    let files = &tally.files;
+    writeln!(
+        out,
+        "rot: {} damages of files of the home, {} of nobody's, {} told by a check, {} by an error, {} in the \
+         bytes alone",
+        files.damages, files.free, files.found, files.errors, files.silent
+    )?;
     Ok(tally.wrong == 0)
 }
 
 fn one(
-    seed: u64,
+    story: &Story,
     plan: &Plan,
     tally: &mut Tally,
     failed: &mut dyn FnMut(String) -> io::Result<()>,
 ) -> io::Result<Result<(), String>> {
-    let (reference, disk, stack) = match undisturbed(seed, plan.steps) {
+    let (reference, machine, stack) = match undisturbed(story) {
         Ok(life) => life,
         Err(error) => return Ok(Err(error)),
     };
@@ -93,32 +115,60 @@ fn one(
         return Ok(Err(error.to_string()));
     }
     let right = &reference.pictures[reference.pictures.len() - 1];
-    if let Err(error) = blocks(&disk, seed, right, tally) {
+    if !story.home
+        && let Err(error) = blocks(&machine, story, right, tally)
+    {
         tally.wrong += 1;
         failed(format!("a damaged block: {error}"))?;
     }
-    for (name, damage, bytes) in damages(&disk, seed, plan) {
-        let copy = disk.reboot(Cut::Kept, 0);
+    for (name, damage, bytes) in damages(&machine.disk, story.seed, plan) {
+        let copy = machine.next_process();
         match bytes {
-            Some(bytes) => copy.poke(&name, bytes),
-            None => copy.lose(&name),
+            Some(bytes) => copy.disk.poke(&name, bytes),
+            None => copy.disk.lose(&name),
         }
         tally.damages += 1;
-        let outcome = read(&copy, seed, &name, right, tally).and_then(|whole| {
-            if whole { Ok(()) } else { rescue(&copy, seed, &name, right, tally) }
+        let outcome = read(&copy, story, &name, right, tally).and_then(|whole| {
+            if whole { Ok(()) } else { rescue(&copy, story, &name, right, tally) }
         });
         if let Err(error) = outcome {
             tally.wrong += 1;
             failed(format!("{name} {damage}: {error}"))?;
         }
     }
+    if !story.home {
+        return Ok(Ok(()));
+    }
+    let owners = match files::owners(&machine, story) {
+        Ok(owners) => owners,
+        Err(error) => return Ok(Err(error)),
+    };
+    // All bits of a file of the home are alike.
+    let sparse = Plan { flip_every: plan.flip_every * 16, ..*plan };
+    for (name, damage, bytes) in damages(&machine.files(), story.seed, &sparse) {
+        let copy = machine.next_process();
+        match bytes.clone() {
+            Some(bytes) => copy.files().poke(&name, bytes),
+            None => copy.files().lose(&name),
+        }
+        let hit = files::Hit { name: &name, bytes, owners: &owners };
+        if let Err(error) = hit.is_contained(&copy, story, right, &mut tally.files) {
+            tally.wrong += 1;
+            failed(format!("file {name} of the home {damage}: {error}"))?;
+        }
+    }
     Ok(Ok(()))
 }
 
 /// Damages blocks one by one. With parity every byte is read all the same.
-fn blocks(disk: &SimDisk, seed: u64, right: &Picture, tally: &mut Tally) -> Result<(), String> {
-    let copy = disk.reboot(Cut::Kept, 0);
-    let stack = Stack::open(&copy, seed).map_err(|error| error.to_string())?;
+fn blocks(
+    machine: &Machine,
+    story: &Story,
+    right: &Picture,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    let copy = machine.next_process();
+    let stack = Stack::open(&copy, story).map_err(|error| error.to_string())?;
     let keys = stack.block_keys().map_err(|error| error.to_string())?;
     for key in keys.iter().step_by(keys.len().div_ceil(BLOCKS_MAX).max(1)) {
         stack.spoil(key).map_err(|error| error.to_string())?;
@@ -179,13 +229,13 @@ fn names_it(words: &str, name: &str) -> bool {
 
 /// Mounts a damaged store and reads everything. True when nothing is missing.
 fn read(
-    disk: &SimDisk,
-    seed: u64,
+    machine: &Machine,
+    story: &Story,
     name: &str,
     right: &Picture,
     tally: &mut Tally,
 ) -> Result<bool, String> {
-    let stack = match Stack::open(disk, seed) {
+    let stack = match Stack::open(machine, story) {
         Ok(stack) => stack,
         Err(error) => {
             tally.refused += 1;
@@ -207,7 +257,7 @@ fn read(
         tally.harmless += 1;
     }
     tally.names_hidden += hidden as u64;
-    tally.names += right.0.len() as u64;
+    tally.names += right.names.len() as u64;
     Ok(hidden == 0)
 }
 
@@ -223,15 +273,15 @@ fn refused(error: &fs::Error, name: &str) -> Result<(), String> {
 
 /// Recovers what is left: nothing wrong, nothing written.
 fn rescue(
-    disk: &SimDisk,
-    seed: u64,
+    machine: &Machine,
+    story: &Story,
     name: &str,
     right: &Picture,
     tally: &mut Tally,
 ) -> Result<(), String> {
     // What mounting it has written is none of the rescuer's business.
-    let disk = disk.reboot(Cut::Kept, 0);
-    let (stack, notes) = match Stack::recover(&disk, seed) {
+    let machine = machine.read_only();
+    let (stack, notes) = match Stack::recover(&machine, story) {
         Ok(opened) => opened,
         Err(error) => return refused(&error, name),
     };
@@ -251,7 +301,7 @@ fn rescue(
     }
     tally.recovered += 1;
     drop(stack);
-    match disk.operations() {
+    match machine.disk.operations() {
         0 => Ok(()),
         operations => Err(format!("recovering wrote {operations} times")),
     }
