@@ -23,7 +23,7 @@ pub(crate) const READY_MAX: usize = 2048;
 const READY_LOW: usize = 128;
 /// How long, and how often, is waited for files that are to be closed, when the host lets no more be open.
 const OPEN_PAUSE: Duration = Duration::from_millis(10);
-const OPEN_WAITS: u32 = 1000;
+const OPEN_WAITS: u32 = 200;
 /// Numbers that are noted at once, which is a synced commit: twice as many each time, up to a bound, so that who
 /// makes many files does not wait for many.
 const NUMBERS_FIRST: usize = 64;
