@@ -131,6 +131,7 @@ fn every_kind_of_finding_has_a_case() {
         "backing-twice",
         "local-missing",
         "local-size",
+        "local-unknown",
     ]);
     let known: BTreeSet<&str> = FINDING_KINDS.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(seen, known);
