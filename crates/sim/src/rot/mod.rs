@@ -1,6 +1,6 @@
 //! Rot: a flipped bit, a zeroed page, a cut or lost file, swapped pages, in each file of a store.
 //! What is read is what was written, or an error that names the file; and what is left can be
-//! recovered without writing to the disk. Files of a home have no checksums: see [`files`].
+//! recovered without writing to the disk. Files of a home have no checksums: see `files`.
 
 mod files;
 
