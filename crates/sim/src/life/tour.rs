@@ -72,6 +72,14 @@ pub(super) fn all(random: &SeededRandom) -> Vec<Step> {
         Step::Allocate { path: path("a"), offset: 0, len: 40_000, keep_size: false },
         Step::Fsync(path("a")),
         settle(),
+        // A settled one that is synced while it is small goes inline: its file counts until that is durable.
+        Step::Truncate { path: path("two/d"), size: 300 },
+        Step::Fsync(path("two/d")),
+        settle_all(),
+        make(1, "two/b"),
+        write(1, 0, large()),
+        Step::Chmod { path: path("two/d"), mode: 0o600 },
+        Step::LetGo(1),
         // A new one takes the place of an old one.
         make(1, "e"),
         write(1, 0, large()),
