@@ -226,6 +226,19 @@ fn size_and_times_are_right_for_every_reader_at_every_time() {
         fs::metadata(&path).unwrap().modified().unwrap() > last
     });
     peer.ask("unmap 0").unwrap();
+    // The same for one that could not be mapped so far, of which the kernel may keep what it was told.
+    let written = dir.join("written");
+    fs::write(&written, [7; LARGE]).unwrap();
+    let before = fs::metadata(&written).unwrap().modified().unwrap();
+    peer.open(1, OFlags::RDWR, &written).unwrap();
+    peer.ask("map 1 8192").unwrap();
+    peer.ask("close 1").unwrap();
+    wait("the time of a change through a later mapping", || {
+        peer.ask("poke 1 100 later").unwrap();
+        peer.ask("msync 1").unwrap();
+        fs::metadata(&written).unwrap().modified().unwrap() > before
+    });
+    peer.ask("unmap 1").unwrap();
     // What is set stays set, also when it is the past.
     let file = File::options().write(true).open(&path).unwrap();
     let past = std::time::UNIX_EPOCH + std::time::Duration::new(1, 5);

@@ -55,6 +55,7 @@ impl Loan<'_> {
         let base = Stat { changed: UNTOUCHED, ..Stat::default() };
         let file = LocalFile::new(self.ino, Arc::clone(&backed), false, base, true);
         file.maps.store(flags.read, Ordering::Release);
+        file.maps_to_write.store(flags.read, Ordering::Release);
         self.local.insert(file);
         self.moving = None;
         Some(backed)
@@ -307,6 +308,8 @@ impl Session {
         let base = Stat { len, changed: (base.secs, base.nanos), ..Stat::default() };
         let file = LocalFile::new(ino, backed, own, base, true);
         file.served_here.store(served_here, Ordering::Release);
+        // Nobody has seen a file that was not the inode's before.
+        file.maps_to_write.store(own, Ordering::Release);
         local.insert(file);
         // A mapping changes times without a word: what the kernel knows it may keep no more.
         self.attributes_changed(ino);
@@ -375,6 +378,10 @@ impl Session {
         }
         if flags.read {
             file.maps.store(true, Ordering::Release);
+        }
+        if flags.read && writes && !file.maps_to_write.swap(true, Ordering::AcqRel) {
+            // What the kernel was told of it may be old from here on.
+            self.attributes_changed(ino);
         }
         if writes && access::has_bits(bits) {
             file.guard_bits().map_err(|error| failed("look at", file.backed.blob, &error))?;

@@ -131,6 +131,9 @@ pub(crate) struct LocalFile {
     pub(crate) served_here: AtomicBool,
     /// Somebody may have it mapped: the kernel was given it for reading.
     maps: AtomicBool,
+    /// Somebody may write to it by a mapping, of which the kernel says nothing: it was given it for reading and
+    /// writing at once, or may have been before this process.
+    maps_to_write: AtomicBool,
     /// Operations that are under way.
     users: AtomicUsize,
     /// When it had last changed when its set-user or set-group bit was looked at: the kernel, which writes by
@@ -194,6 +197,7 @@ impl LocalFile {
             synced: AtomicBool::new(false),
             served_here: AtomicBool::new(false),
             maps: AtomicBool::new(true),
+            maps_to_write: AtomicBool::new(true),
             users: AtomicUsize::new(0),
             privileged: Mutex::default(),
             end: Mutex::default(),
@@ -240,8 +244,9 @@ impl LocalFile {
         }
     }
 
-    /// What is to be said of an inode whose bytes are here.
-    fn show(&self, inode: &Inode, attr: &mut Attr) -> io::Result<()> {
+    /// What is to be said of an inode whose bytes are here. With at most `inline_max` bytes they will soon be
+    /// elsewhere, and take other room.
+    fn show(&self, inode: &Inode, attr: &mut Attr, inline_max: u64) -> io::Result<()> {
         let stat = self.backed.file.stat()?;
         let mut now = Inode { target: Default::default(), ..inode.clone() };
         self.note(&mut now, &stat);
@@ -249,7 +254,10 @@ impl LocalFile {
         attr.blocks = stat.taken / 512;
         attr.mode = now.mode;
         (attr.mtime, attr.ctime) = (now.mtime, now.ctime);
-        attr.live = true;
+        // The kernel knows of what it writes by itself, but not that a mapping is written to or that bits go.
+        attr.live = self.maps_to_write.load(Ordering::Acquire)
+            || self.privileged.lock().is_some()
+            || stat.len <= inline_max;
         Ok(())
     }
 }
@@ -491,6 +499,11 @@ impl Local {
         self.unsettled() > self.known_max
     }
 
+    /// Whether more files are to be ready while nobody takes any, and the host lets them be open.
+    fn wants_more_when_idle(&self) -> bool {
+        self.pool.is_short_when_idle() && self.pool.counts().0 < self.known_max / KNOWN_PART
+    }
+
     /// How many were closed and are not settled.
     pub(crate) fn unsettled(&self) -> usize {
         let table = self.table.lock();
@@ -512,8 +525,9 @@ impl Shared {
             return Ok(());
         }
         let file = local.table.lock().files.get(&ino).cloned();
+        let inline_max = u64::from(self.volume.record.inline_bytes_max);
         match file.filter(|file| file.is_lent()) {
-            Some(file) => file.backed.file_error(|| file.show(inode, attr)),
+            Some(file) => file.backed.file_error(|| file.show(inode, attr, inline_max)),
             None => Ok(()),
         }
     }

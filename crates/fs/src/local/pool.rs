@@ -19,8 +19,13 @@ use std::time::Duration;
 pub(super) const UNTOUCHED: (i64, u32) = (1, 0);
 /// Files that wait to be used, at most.
 pub(crate) const READY_MAX: usize = 2048;
-/// Below this many more are made.
+/// Below this many more are made at once.
 const READY_LOW: usize = 128;
+/// Those who make many files at a time will do it again: as many more as had to be made while they did are made when nobody
+/// takes any, up to this many in all.
+const READY_IDLE_MAX: usize = 1024;
+/// How many of these are made before it is seen whether somebody comes.
+const READY_STEP: usize = 16;
 /// How long, and how often, is waited for files that are to be closed, when the host lets no more be open.
 const OPEN_PAUSE: Duration = Duration::from_millis(10);
 const OPEN_WAITS: u32 = 200;
@@ -103,6 +108,8 @@ pub(crate) struct Pool {
     registrar: Mutex<Option<Arc<dyn Registrar>>>,
     has_registrar: AtomicBool,
     ready: AtomicUsize,
+    /// Counts those that were taken.
+    taken: AtomicUsize,
     /// Somebody found too few.
     pub(crate) low: AtomicBool,
     /// Those for whom files that were given back stay as they are.
@@ -116,6 +123,8 @@ struct State {
     numbers: VecDeque<u64>,
     /// How many were noted the last time.
     noted: usize,
+    /// How many are to be ready while nobody takes any.
+    idle: usize,
     /// Files that were given back, and are not empty yet. The commit that did it may not be durable.
     retired: VecDeque<Retired>,
 }
@@ -169,10 +178,36 @@ impl Pool {
         if state.ready.len() < READY_LOW {
             self.low.store(true, Ordering::Release);
         }
-        if taken.is_some() {
-            self.ready.fetch_sub(1, Ordering::AcqRel);
+        match taken {
+            Some(_) => {
+                self.ready.fetch_sub(1, Ordering::AcqRel);
+                self.taken.fetch_add(1, Ordering::AcqRel);
+            }
+            None => state.idle = (state.idle + 1).min(READY_IDLE_MAX),
         }
         taken
+    }
+
+    /// So many had to be made for those who came.
+    fn were_missing(&self, count: usize) {
+        let mut state = self.state.lock();
+        state.idle = (state.idle + count).min(READY_IDLE_MAX);
+    }
+
+    /// No more are made than are needed: that failed.
+    pub(super) fn keep_few(&self) {
+        self.state.lock().idle = 0;
+    }
+
+    /// How many were taken so far.
+    pub(super) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Acquire)
+    }
+
+    /// Whether more are to be ready than there are, while nobody takes any.
+    pub(super) fn is_short_when_idle(&self) -> bool {
+        let state = self.state.lock();
+        state.ready.len() < state.idle
     }
 
     /// A file is given back.
@@ -292,16 +327,33 @@ impl Session {
 
     /// Makes files until there are enough. Returns whether something was made.
     pub(crate) async fn refill(&self, local: &Local) -> Result<bool> {
-        let wanted = self.0.lends && local.pool.is_known_to_kernel();
-        if !local.pool.low.swap(false, Ordering::AcqRel) || !wanted {
+        if !local.pool.low.swap(false, Ordering::AcqRel) {
             return Ok(false);
         }
-        let mut made = false;
-        while local.pool.ready.load(Ordering::Acquire) < READY_LOW {
+        let made = self.make_ready(local, READY_LOW).await?;
+        local.pool.were_missing(made);
+        Ok(made > 0)
+    }
+
+    /// Makes a few more while nobody takes any.
+    pub(super) async fn refill_idle(&self, local: &Local) -> Result<usize> {
+        let ready = local.pool.ready.load(Ordering::Acquire);
+        self.make_ready(local, ready + READY_STEP).await
+    }
+
+    async fn make_ready(&self, local: &Local, enough: usize) -> Result<usize> {
+        let mut made = 0;
+        if !self.0.lends || !local.pool.is_known_to_kernel() {
+            return Ok(made);
+        }
+        while local.pool.ready.load(Ordering::Acquire) < enough {
             let number = local.pool.state.lock().numbers.pop_front();
             match number {
                 Some(blob) => match local.make(blob) {
-                    Ok(backed) => local.pool.put(backed),
+                    Ok(backed) => {
+                        local.pool.put(backed);
+                        made += 1;
+                    }
                     Err(error) => {
                         local.pool.add_number(blob);
                         return Err(error);
@@ -309,7 +361,6 @@ impl Session {
                 },
                 None => self.note_numbers(local).await?,
             }
-            made = true;
         }
         Ok(made)
     }

@@ -44,6 +44,8 @@ pub struct Settled {
 const TICK: Duration = Duration::from_millis(5);
 /// How soon what has to wait is looked at again.
 const WAITING: Duration = Duration::from_millis(250);
+/// How long nobody takes a file before more are made than are needed at once.
+const QUIET: Duration = Duration::from_millis(20);
 /// How long nothing is looked at when there is nothing.
 const IDLE: Duration = Duration::from_secs(15);
 
@@ -194,9 +196,18 @@ impl Session {
             return;
         };
         while !self.is_ended() {
-            local.short.wait(IDLE);
-            match base::exec::block_on(self.refill(local)) {
-                Ok(_) => {}
+            let (idle, taken) = (local.wants_more_when_idle(), local.pool.taken());
+            local.short.wait(if idle { QUIET } else { IDLE });
+            let quiet = idle && local.pool.taken() == taken && !self.is_ended();
+            let refilled = base::exec::block_on(async {
+                if quiet {
+                    self.refill_idle(local).await.inspect_err(|_| local.pool.keep_few())?;
+                    return Ok(());
+                }
+                self.refill(local).await.map(drop)
+            });
+            match refilled {
+                Ok(()) => {}
                 Err(error) if error.kind() == Kind::Stale => return,
                 // Who settles says so.
                 Err(_) => base::exec::block_on(self.0.volume.world.clock.sleep(WAITING)),
