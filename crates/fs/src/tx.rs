@@ -41,7 +41,7 @@ pub(crate) struct Ended {
     pub(crate) doomed: Vec<Doomed>,
     /// Inodes whose files of the local home are given back then.
     pub(crate) retired: Vec<(Ino, u64)>,
-    /// The epoch that it read.
+    /// The epoch that it read; 0 when it wrote nothing, and so has no version of its own.
     pub(crate) epoch: u64,
     /// What it does to directories.
     pub(crate) effects: Effects,
@@ -129,6 +129,7 @@ impl Tx {
         }
         let now = nanos_of(self.now);
         let Self { txn, doomed, retired, epoch, effects, .. } = self;
+        let epoch = if txn.is_read_only() { 0 } else { epoch };
         Ok((txn, Ended { doomed, retired, epoch, effects, now }))
     }
 

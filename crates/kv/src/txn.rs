@@ -276,12 +276,17 @@ impl Txn {
         self.engine.watch(&Key::new(key), self.version())
     }
 
+    /// Whether it has written nothing, so that committing it makes no version.
+    pub fn is_read_only(&self) -> bool {
+        self.writes.is_empty() && self.write_conflicts.is_empty()
+    }
+
     /// Checks and applies the transaction, and returns its version. One that wrote nothing returns
     /// the version that it read.
     pub fn commit(self, durability: Durability) -> Fut<'static, Result<Version>> {
-        let at = self.version();
+        let (at, is_read_only) = (self.version(), self.is_read_only());
         let Self { engine, source, writes, read_conflicts, write_conflicts, frees, .. } = self;
-        if writes.is_empty() && write_conflicts.is_empty() {
+        if is_read_only {
             drop(source);
             if durability == Durability::Process {
                 return Fut::ready(Ok(at));

@@ -322,6 +322,26 @@ fn opening_and_releasing_may_happen_twice() {
 }
 
 #[test]
+fn nothing_is_known_of_a_directory_that_an_unknown_commit_removed() {
+    let bench = Bench::sim(1, unbounded);
+    block_on(bench.volume());
+    let (world, probe) = bench.probed();
+    run(&bench.clock, async move {
+        let volume = Volume::open(&world, "test").await.unwrap();
+        let options = SessionOptions { sharing: Sharing::Private, ..shared() };
+        let session = Session::start(&volume, options).await.unwrap();
+        let ino = session.mkdir(&root(), ROOT, b"d", 0o755).await.unwrap().ino;
+        let handle = session.opendir(&root(), ino).await.unwrap();
+        session.rmdir(&root(), ROOT, b"d").await.unwrap();
+        assert_eq!(session.getattr(ino).await.unwrap().nlink, 0);
+        // The second try finds nothing to remove, and what the first has made as newest version.
+        probe.unknown(&[(1, true)]);
+        session.releasedir(handle).await.unwrap();
+        assert_eq!(session.getattr(ino).await.unwrap_err().kind(), Kind::NotFound);
+    });
+}
+
+#[test]
 fn starting_and_stopping_may_happen_twice() {
     for sharing in [Sharing::Shared, Sharing::Private] {
         for nth in 1..=8 {
