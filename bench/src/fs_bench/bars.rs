@@ -1,6 +1,6 @@
 //! What a volume should reach on one CPU, and whether it does.
 
-use super::sides::{MEM, NATIVE, PASS, SEAMOUNT};
+use super::sides::{MEM, NATIVE, PASS};
 use cli::bench::{Report, Row};
 
 /// What a workload is compared with.
@@ -107,9 +107,18 @@ pub(crate) fn judge(report: &Report) -> Vec<Verdict> {
     verdicts
 }
 
+fn side(report: &Report, name: &str) -> Option<usize> {
+    report.targets.iter().position(|target| target.label == name)
+}
+
 fn rate(report: &Report, row: &Row, name: &str) -> Option<f64> {
-    let side = report.targets.iter().position(|target| target.label == name)?;
-    row.values.get(side)?.median.filter(|rate| *rate > 0.0)
+    row.values.get(side(report, name)?)?.median.filter(|rate| *rate > 0.0)
+}
+
+/// What the measured one, which is the first, does of what another does.
+fn part(report: &Report, row: &Row, name: &str) -> Option<f64> {
+    let before = side(report, name)?.checked_sub(1)?;
+    row.ratios.get(before).copied().flatten().filter(|part| *part > 0.0)
 }
 
 fn verdict(report: &Report, row: Option<&Row>, work: &str, limit: Limit, bar: f64) -> Verdict {
@@ -121,7 +130,8 @@ fn verdict(report: &Report, row: Option<&Row>, work: &str, limit: Limit, bar: f6
         Limit::Servers if of(PASS) > of(MEM) => (PASS, of(PASS)),
         Limit::Servers => (MEM, of(MEM)),
     };
-    let (Some(own), Some(other)) = (of(SEAMOUNT), other) else {
+    let part = row.and_then(|row| part(report, row, name));
+    let (Some(part), Some(other)) = (part, other) else {
         return Verdict {
             text: format!("{work} (bar {bar} of {name}) not measured"),
             reached: None,
@@ -131,11 +141,10 @@ fn verdict(report: &Report, row: Option<&Row>, work: &str, limit: Limit, bar: f6
         // Only what is counted in runs says how long one takes.
         let runs = row.is_some_and(|row| row.unit == "run/s");
         let bar = if runs && 1.0 / other > LONG_SECONDS { LONG_TIME } else { bar };
-        let times = other / own;
+        let times = 1.0 / part;
         let text = format!("{work} {times:.2} times native's time (at most {bar})");
         return said(text, bar - times, "over");
     }
-    let part = own / other;
     said(format!("{work} {part:.2} of {name} (bar {bar})"), part - bar, "short")
 }
 
@@ -151,6 +160,7 @@ fn said(text: String, spare: f64, wanting: &str) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sides::SEAMOUNT;
     use super::*;
     use cli::bench::{Settings, TargetInfo, Value};
 

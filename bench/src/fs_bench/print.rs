@@ -20,12 +20,12 @@ pub(crate) fn table(title: &str, report: &Report, options: &Options) {
         let Some((own, others)) = rates.split_first() else { continue };
         let mut cells = vec![row.unit.clone()];
         cells.extend(others.iter().chain([own]).map(|rate| number(*rate)));
-        cells.extend(others.iter().map(|other| ratio(*own, *other)));
+        cells.extend(row.ratios.iter().map(|of| of.map_or("-".to_owned(), |of| ratio(of, 1.0))));
         table.row(row.workload.clone(), cells);
     }
     table.print(title);
     println!(
-        "\n{} files, a large file of {} MiB, median of {} passes in {:.0} s",
+        "\n{} files, a large file of {} MiB, medians of {} passes in {:.0} s",
         report.settings.files,
         report.settings.stream_bytes >> 20,
         options.passes(),

@@ -69,7 +69,9 @@ impl Options {
         within("--ops", options.ops, DIRECTORY_FILES, SMALLEST)?;
         within("--threads", options.threads as u64, 1, THREADS_MAX as u64)?;
         within("--dense-gib", options.dense_gib, 1, DENSE_GIB_MAX)?;
-        if options.to % DIRECTORY_FILES != 0 || options.ops % DIRECTORY_FILES != 0 {
+        if !options.to.is_multiple_of(DIRECTORY_FILES)
+            || !options.ops.is_multiple_of(DIRECTORY_FILES)
+        {
             let text = format!("--to and --ops are multiples of {DIRECTORY_FILES}");
             return Err(Error::new(text));
         }

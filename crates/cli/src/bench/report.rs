@@ -57,7 +57,8 @@ pub struct Row {
     pub unit: String,
     /// One for each target, in their order.
     pub values: Vec<Value>,
-    /// The first target's median as a multiple of each other's, in their order.
+    /// The first target's rate as a multiple of each other's, in their order: the median of each pass's own
+    /// multiple, as what the machine does meanwhile changes from pass to pass.
     pub ratios: Vec<Option<f64>>,
 }
 
@@ -74,6 +75,17 @@ impl Value {
     /// The median of these passes, and they.
     pub fn of(samples: Vec<f64>) -> Self {
         Self { median: median(&samples), samples }
+    }
+
+    /// As a multiple of another.
+    fn by(&self, other: &Self) -> Option<f64> {
+        if self.samples.len() != other.samples.len() {
+            return ratio(self.median, other.median);
+        }
+        let pairs = self.samples.iter().zip(&other.samples);
+        let ratios: Option<Vec<f64>> =
+            pairs.map(|(own, other)| ratio(Some(*own), Some(*other))).collect();
+        median(&ratios?)
     }
 }
 
@@ -102,8 +114,10 @@ impl Row {
 
     /// A workload that was measured elsewhere, with a value for each target.
     pub fn of(workload: impl Into<String>, unit: impl Into<String>, values: Vec<Value>) -> Self {
-        let own = values.first().and_then(|value| value.median);
-        let ratios = values.iter().skip(1).map(|other| ratio(own, other.median)).collect();
+        let ratios = match values.split_first() {
+            Some((own, others)) => others.iter().map(|other| own.by(other)).collect(),
+            None => Vec::new(),
+        };
         Self { workload: workload.into(), unit: unit.into(), values, ratios }
     }
 }

@@ -5,7 +5,7 @@ mod picture;
 use super::error::Error;
 use super::options::Options;
 use super::pages::{self, Care, PAGE};
-use super::report::Report;
+use super::report::{Report, Row, Value};
 use super::run::Plan;
 use super::scene::{self, Scene};
 use super::stop::Stop;
@@ -61,9 +61,23 @@ fn every_workload_is_measured_on_every_target_in_every_pass() {
             assert_eq!(value.samples.len(), 2, "{}", row.workload);
             assert!(value.samples.iter().all(|rate| *rate > 0.0), "{}", row.workload);
         }
-        let (own, other) = (row.values[0].median.unwrap(), row.values[1].median.unwrap());
-        assert_eq!(row.ratios[0], Some(own / other), "{}", row.workload);
+        let (own, other) = (&row.values[0].samples, &row.values[1].samples);
+        let middle = f64::midpoint(own[0] / other[0], own[1] / other[1]);
+        let ratio = row.ratios[0].unwrap();
+        assert!((ratio / middle - 1.0).abs() < 1e-9, "{}: {ratio} {middle}", row.workload);
     }
+}
+
+#[test]
+fn a_ratio_is_the_median_of_the_passes_own_ones() {
+    let ratios = |own: &[f64], other: &[f64]| {
+        Row::of("w", "op/s", vec![Value::of(own.to_vec()), Value::of(other.to_vec())]).ratios
+    };
+    // Two of three times as fast, while the machine got slower and slower.
+    assert_eq!(ratios(&[80.0, 40.0, 5.0], &[40.0, 20.0, 10.0]), [Some(2.0)]);
+    // Where a pass is missing, of the medians.
+    assert_eq!(ratios(&[80.0, 40.0, 5.0], &[10.0, 10.0]), [Some(4.0)]);
+    assert_eq!(ratios(&[80.0], &[0.0]), [None]);
 }
 
 #[test]
