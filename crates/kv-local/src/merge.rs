@@ -92,6 +92,11 @@ impl<S: Source> Source for Merge<S> {
     }
 
     fn advance(&mut self) -> Result<()> {
+        if let [only] = &mut self.sources[..] {
+            only.advance()?;
+            self.best = only.peek().map(|_| 0);
+            return Ok(());
+        }
         let Some(best) = self.best else { return Ok(()) };
         // Those behind it that stand on the same key are hidden by it.
         let (head, tail) = self.sources.split_at_mut(best + 1);

@@ -282,6 +282,7 @@ fn newer_below<V>(node: &Node<V>, range: &KeyRange, since: Version) -> bool {
 pub(crate) struct Cursor<'a, V> {
     /// Inner nodes above, each with the number of the child that we are in.
     path: Vec<(&'a [Arc<Node<V>>], usize)>,
+    /// Those of a leaf that are in the range.
     items: &'a [Item<V>],
     /// Forward: the index of the next item. Backward: one more than it.
     next: usize,
@@ -304,16 +305,39 @@ impl<'a, V> Cursor<'a, V> {
                     node = &children[index];
                 }
                 Body::Leaf(items) => {
-                    self.items = items;
+                    self.items = self.within(items);
                     self.next = match bound {
-                        Some(bound) => items.partition_point(|item| item.key < *bound),
-                        None if self.reverse => items.len(),
+                        Some(bound) => self.items.partition_point(|item| item.key < *bound),
+                        None if self.reverse => self.items.len(),
                         None => 0,
                     };
                     return;
                 }
             }
         }
+    }
+
+    /// What of a leaf is not past the far end of the range. Where something is, no leaf comes behind this one.
+    fn within(&mut self, items: &'a [Item<V>]) -> &'a [Item<V>] {
+        let inside = if self.reverse {
+            match items.first() {
+                Some(first) if first.key < self.range.start => {
+                    &items[items.partition_point(|item| item.key < self.range.start)..]
+                }
+                _ => items,
+            }
+        } else {
+            match items.last() {
+                Some(last) if last.key >= self.range.end => {
+                    &items[..items.partition_point(|item| item.key < self.range.end)]
+                }
+                _ => items,
+            }
+        };
+        if inside.len() < items.len() {
+            self.path.clear();
+        }
+        inside
     }
 
     /// Moves on to the next leaf while this one is used up.
@@ -343,11 +367,7 @@ impl<'a, V> Cursor<'a, V> {
 
     /// The entry that the cursor stands on.
     pub(crate) fn peek(&self) -> Option<&'a Item<V>> {
-        let index = if self.reverse { self.next.checked_sub(1)? } else { self.next };
-        let item = self.items.get(index)?;
-        let inside =
-            if self.reverse { item.key >= self.range.start } else { item.key < self.range.end };
-        inside.then_some(item)
+        self.items.get(if self.reverse { self.next.checked_sub(1)? } else { self.next })
     }
 
     /// Whether it walks from the end to the start.

@@ -4,6 +4,7 @@ use super::block::{Block, Value};
 use super::reader::{Cached, Directory, Table};
 use crate::merge::{Source, before};
 use kv::{KeyRange, Result};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Walks the entries of a range through tables that follow one another.
@@ -24,6 +25,8 @@ struct Position {
     block: Arc<Cached>,
     /// Index of the entry.
     entry: usize,
+    /// The entries of the block that are not past the far end of the range.
+    inside: Range<usize>,
 }
 
 impl TableCursor {
@@ -50,7 +53,7 @@ impl TableCursor {
         self.at = None;
         while let Some(table) = self.rest.pop() {
             let directory = table.directory()?;
-            self.at = locate(&table, directory, from, self.reverse, self.keep)?;
+            self.at = self.locate(&table, directory, from)?;
             if self.at.is_some() {
                 break;
             }
@@ -58,12 +61,64 @@ impl TableCursor {
         Ok(())
     }
 
+    /// The first entry of a table that is not before `from` in the direction of the walk.
+    fn locate(
+        &self,
+        table: &Arc<Table>,
+        cached: Arc<Cached>,
+        from: &[u8],
+    ) -> Result<Option<Position>> {
+        let (reverse, keep) = (self.reverse, self.keep);
+        let Some(directory) = directory_of(&cached) else {
+            return Ok(None);
+        };
+        let blocks = directory.blocks();
+        if blocks == 0 {
+            return Ok(None);
+        }
+        let mut block_index = directory.block_for(from).min(blocks - 1);
+        let mut block = table.block(directory, block_index, keep)?;
+        let Some(first) = block_of(&block) else { return Ok(None) };
+        let bound = first.lower_bound(from);
+        let found = if reverse { bound.checked_sub(1) } else { Some(bound) };
+        let entry = match found {
+            Some(entry) if entry < first.count() => entry,
+            // Backward: everything in this block is behind; the one before ends in front of `from`.
+            None if block_index > 0 => {
+                block_index -= 1;
+                block = table.block(directory, block_index, keep)?;
+                match block_of(&block).and_then(|block| block.count().checked_sub(1)) {
+                    Some(last) => last,
+                    None => return Ok(None),
+                }
+            }
+            _ => return Ok(None),
+        };
+        let inside =
+            block_of(&block).map_or(0..0, |block| Self::inside(&self.range, reverse, block));
+        let table = Arc::clone(table);
+        Ok(Some(Position { table, directory: cached, block_index, block, entry, inside }))
+    }
+
     fn current(&self) -> Option<(&[u8], Value<'_>)> {
-        let at = self.at.as_ref()?;
+        let at = self.at.as_ref().filter(|at| at.inside.contains(&at.entry))?;
         let block = at.block()?;
-        let (key, value) = (block.key(at.entry), block.value(at.entry));
-        let inside = if self.reverse { *self.range.start <= *key } else { *key < *self.range.end };
-        inside.then_some((key, value))
+        Some((block.key(at.entry), block.value(at.entry)))
+    }
+
+    /// Which entries of a block are not past the far end of the range.
+    fn inside(range: &KeyRange, reverse: bool, block: &Block) -> Range<usize> {
+        let count = block.count();
+        match count.checked_sub(1) {
+            None => 0..0,
+            Some(_) if reverse && *block.key(0) < *range.start => {
+                block.lower_bound(&range.start)..count
+            }
+            Some(last) if !reverse && *block.key(last) >= *range.end => {
+                0..block.lower_bound(&range.end)
+            }
+            Some(_) => 0..count,
+        }
     }
 }
 
@@ -89,42 +144,6 @@ fn directory_of(cached: &Cached) -> Option<&Directory> {
         Cached::Directory(directory) => Some(directory),
         Cached::Block(_) => None,
     }
-}
-
-/// The first entry of a table that is not before `from` in the direction of the walk.
-fn locate(
-    table: &Arc<Table>,
-    cached: Arc<Cached>,
-    from: &[u8],
-    reverse: bool,
-    keep: bool,
-) -> Result<Option<Position>> {
-    let Some(directory) = directory_of(&cached) else {
-        return Ok(None);
-    };
-    let blocks = directory.blocks();
-    if blocks == 0 {
-        return Ok(None);
-    }
-    let mut block_index = directory.block_for(from).min(blocks - 1);
-    let mut block = table.block(directory, block_index, keep)?;
-    let Some(first) = block_of(&block) else { return Ok(None) };
-    let bound = first.lower_bound(from);
-    let found = if reverse { bound.checked_sub(1) } else { Some(bound) };
-    let entry = match found {
-        Some(entry) if entry < first.count() => entry,
-        // Backward: everything in this block is behind; the one before ends in front of `from`.
-        None if block_index > 0 => {
-            block_index -= 1;
-            block = table.block(directory, block_index, keep)?;
-            match block_of(&block).and_then(|block| block.count().checked_sub(1)) {
-                Some(last) => last,
-                None => return Ok(None),
-            }
-        }
-        _ => return Ok(None),
-    };
-    Ok(Some(Position { table: Arc::clone(table), directory: cached, block_index, block, entry }))
 }
 
 impl Source for TableCursor {
@@ -154,6 +173,8 @@ impl Source for TableCursor {
             at.block = at.table.block(directory, next, self.keep)?;
             at.block_index = next;
             at.entry = if self.reverse { at.count().saturating_sub(1) } else { 0 };
+            at.inside =
+                at.block().map_or(0..0, |block| Self::inside(&self.range, self.reverse, block));
             return Ok(());
         }
         let from = if self.reverse { self.range.end.clone() } else { self.range.start.clone() };
@@ -167,7 +188,7 @@ impl Source for TableCursor {
             _ => return Ok(()),
         }
         if let Some(at) = self.at.take() {
-            self.at = locate(&at.table, at.directory, key, reverse, self.keep)?;
+            self.at = self.locate(&at.table, at.directory, key)?;
         }
         if self.at.is_none() {
             self.open_next(key)?;
