@@ -13,6 +13,8 @@ pub(crate) enum Begun {
     Answered(Answer),
     /// It takes long: what is to be awaited on another thread.
     Waits(Pin<Box<dyn Future<Output = Answer> + Send>>),
+    /// It is answered when what is in the store by now survives the loss of power.
+    Syncs,
 }
 
 impl Server {
@@ -64,6 +66,7 @@ impl Server {
             Op::Read { handle, offset, len } => run!(read(header, handle, offset, len)),
             Op::Statfs => run!(statfs()),
             Op::Release { handle, owner, flock } => run!(release(handle, owner, flock)),
+            Op::Fsync { handle, .. } if self.handler.is_all_stored(handle) => Begun::Syncs,
             Op::Fsync { handle, data_only } => run!(slow fsync(header, handle, data_only)),
             Op::Flush { handle, owner } => run!(flush(header, handle, owner)),
             Op::Setxattr { name, value, flags, kill_group } => {
@@ -78,6 +81,7 @@ impl Server {
                 run!(readdirplus(header, handle, cookie, len))
             }
             Op::Releasedir { handle } => run!(releasedir(handle)),
+            Op::Fsyncdir { .. } if self.handler.session.syncs_for_others() => Begun::Syncs,
             Op::Fsyncdir { handle } => run!(slow fsyncdir(header, handle)),
             Op::Getlk(lk) => run!(getlk(header, lk)),
             // Others may have the lock for long.

@@ -9,7 +9,7 @@ use crate::request::Header;
 use crate::seat::{Left, Seat};
 use crate::slots::Slots;
 use crate::stats::Stats;
-use crate::ticket::Ticket;
+use crate::ticket::{Ticket, UnderWay};
 use crate::uring;
 use crate::wire::numbers::Opcode;
 use base::pool::Pool;
@@ -42,6 +42,7 @@ pub(crate) struct Server {
     pub(crate) in_flight: AtomicU64,
     spawn: Arc<dyn Spawn>,
     slots: Slots,
+    syncs: Arc<UnderWay>,
     buffers: Mutex<Vec<Vec<u8>>>,
     threads: Mutex<usize>,
     ended: Condvar,
@@ -77,6 +78,7 @@ impl Server {
             in_flight: AtomicU64::new(0),
             spawn,
             slots: Slots::default(),
+            syncs: Arc::default(),
             buffers: Mutex::default(),
             threads: Mutex::default(),
             ended: Condvar::new(),
@@ -131,6 +133,7 @@ impl Server {
         // The last time at the latest: a thread that could not hear the kernel has not said so.
         self.handler.waiters.end_all();
         self.pool.wait();
+        self.syncs.wait();
         base::exec::block_on(self.handler.forget_all());
     }
 
@@ -209,10 +212,19 @@ impl Server {
             Begun::Answered(answer) => {
                 self.answer(sitting.seat, sitting.sits.get(), parcel, &asked, &answer)
             }
+            Begun::Syncs => {
+                let (ticket, spare) = self.ticket(sitting, asked, parcel);
+                let under_way = self.syncs.begin();
+                self.handler.session.sync_then(move |done| {
+                    ticket.answer(&done.map(|()| Reply::Done).map_err(Errno::from));
+                    // Behind the ticket, and so behind its server: whoever waits for this may drop all the rest, and
+                    // the thread that this runs on must not be the one that ends the store.
+                    drop(under_way);
+                });
+                spare
+            }
             Begun::Waits(future) => {
-                let (parcel, spare) = parcel.emptied();
-                let (server, seat) = (Arc::clone(self), Arc::clone(sitting.seat));
-                let ticket = Ticket { server, seat, asked, parcel: Some(parcel) };
+                let (ticket, spare) = self.ticket(sitting, asked, parcel);
                 let task = Box::pin(async move { ticket.answer(&future.await) });
                 if let Err((error, task)) = self.pool.spawn(task) {
                     tracing::warn!(%error, "no thread can be started; a request is waited for in place");
@@ -221,6 +233,18 @@ impl Server {
                 spare
             }
         }
+    }
+
+    /// What answers a request later, and the buffer that is not needed for that.
+    fn ticket(
+        self: &Arc<Self>,
+        sitting: &Sitting<'_>,
+        asked: Asked,
+        parcel: Parcel,
+    ) -> (Ticket, Option<Vec<u8>>) {
+        let (parcel, spare) = parcel.emptied();
+        let (server, seat) = (Arc::clone(self), Arc::clone(sitting.seat));
+        (Ticket { server, seat, asked, parcel: Some(parcel) }, spare)
     }
 
     /// What is no request has no number, and from the device nobody waits for it.

@@ -13,7 +13,7 @@ use base::thread::Joiner;
 use base::{Disk, OsRandom, Random, Spawn, SystemDisk, SystemThreads};
 use bytes::Bytes;
 use kv::{
-    Capabilities, Commit, Durability, Engine, Error, ErrorKind, Fut, Key, KeyRange, Result,
+    Capabilities, Commit, Durability, Engine, Error, ErrorKind, Fut, Key, KeyRange, OnSync, Result,
     Snapshot, Version, Watch,
 };
 use std::any::Any;
@@ -105,8 +105,11 @@ impl Local {
 
     fn start_threads(&self, threads: &dyn Spawn) -> Result<()> {
         type Body = fn(&Shared);
-        let bodies =
-            [("kv-fold", work::fold_forever as Body), ("kv-merge", work::merge_forever as Body)];
+        let bodies = [
+            ("kv-fold", work::fold_forever as Body),
+            ("kv-merge", work::merge_forever as Body),
+            ("kv-sync", work::sync_forever as Body),
+        ];
         for (name, body) in bodies {
             let shared = Arc::clone(&self.0.shared);
             let joiner = threads.spawn(name, Box::new(move || body(&shared))).map_err(|error| {
@@ -183,6 +186,7 @@ impl Handle {
             return Ok(());
         }
         shared.work.stop();
+        shared.syncs.close();
         for joiner in std::mem::take(&mut *self.threads.lock()) {
             joiner.join();
         }
@@ -252,6 +256,17 @@ impl Engine for Local {
         levels.get(key)
     }
 
+    fn look_any(&self, at: Version, range: &KeyRange) -> Result<bool> {
+        let view = {
+            let mut visible = self.0.shared.visible.lock_soon();
+            if visible.version != at {
+                return Err(Error::new(ErrorKind::Conflict, "another commit came between"));
+            }
+            visible.view()
+        };
+        view.any(range)
+    }
+
     fn commit_at(&self, at: Version, commit: Commit) -> Fut<'static, Result<Version>> {
         self.commit_task(Task { at, alone: false, commit })
     }
@@ -270,6 +285,23 @@ impl Engine for Local {
             let version = shared.visible.lock().version;
             commit::sync(shared, version).await
         })
+    }
+
+    fn syncs_for_others(&self) -> bool {
+        self.0.shared.work.is_threaded()
+    }
+
+    fn sync_then(&self, done: OnSync) {
+        let shared = &self.0.shared;
+        if !shared.work.is_threaded() {
+            let words = "this store has no threads";
+            return done(Err(Error::new(ErrorKind::Unsupported, words)));
+        }
+        if let Some(error) = shared.stopped() {
+            return done(Err(error));
+        }
+        let version = shared.visible.lock_soon().version;
+        shared.syncs.call(version, done);
     }
 
     fn watch(&self, key: &Key, since: Version) -> Fut<'static, Result<Watch>> {

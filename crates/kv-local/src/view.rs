@@ -35,23 +35,49 @@ impl View {
 
     pub(crate) fn range(&self, query: &Query) -> Result<Page> {
         let mut page = Page::new();
-        let mut merged = self.merged(&query.range, query.reverse, true)?;
+        self.walk(&query.range, query.reverse, |key, value| {
+            page.more = query.is_full(&page);
+            if !page.more {
+                page.push(key, value);
+            }
+            !page.more
+        })?;
+        Ok(page)
+    }
+
+    /// Whether there is any key of `range`.
+    pub(crate) fn any(&self, range: &KeyRange) -> Result<bool> {
+        let mut any = false;
+        self.walk(range, false, |_, _| {
+            any = true;
+            false
+        })?;
+        Ok(any)
+    }
+
+    /// Shows what there is in `range`, in order, for as long as more is wanted.
+    #[inline]
+    fn walk(
+        &self,
+        range: &KeyRange,
+        reverse: bool,
+        mut wants_more: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
+        let mut merged = self.merged(range, reverse, true)?;
         while let Some((key, value)) = merged.source.peek() {
             if let Some(hidden) = merged.hidden_by(key) {
                 // Nothing below it counts until the range ends.
-                merged.skip(&hidden, query.reverse)?;
+                merged.skip(&hidden, reverse)?;
                 continue;
             }
-            if let Some(value) = value {
-                if query.is_full(&page) {
-                    page.more = true;
-                    break;
-                }
-                page.push(key, value);
+            if let Some(value) = value
+                && !wants_more(key, value)
+            {
+                break;
             }
             merged.source.advance()?;
         }
-        Ok(page)
+        Ok(())
     }
 
     /// The layers and tables over `range` as one source.

@@ -226,6 +226,11 @@ pub(crate) fn merge_forever(shared: &Shared) {
     }
 }
 
+/// The thread that syncs for those who do not wait.
+pub(crate) fn sync_forever(shared: &Shared) {
+    shared.syncs.serve(|| shared.visible.lock().version);
+}
+
 /// Runs `work`. Should it panic, which is a bug, those who wait are told instead of waiting for ever.
 fn guarded(shared: &Shared, work: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(work)).is_err() {

@@ -9,6 +9,9 @@ use std::fmt::Debug;
 /// same; zero is before all.
 pub type Version = u64;
 
+/// What is called, once, with how a sync went.
+pub type OnSync = Box<dyn FnOnce(Result<()>) + Send>;
+
 /// What a commit survives once it has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
@@ -50,6 +53,12 @@ pub trait Engine: Send + Sync + Debug {
         Err(Error::new(ErrorKind::Unsupported, "this engine is read through snapshots"))
     }
 
+    /// Whether there is any key of `range` at version `at`. Otherwise as [`look`](Self::look).
+    fn look_any(&self, at: Version, range: &KeyRange) -> Result<bool> {
+        let _ = (at, range);
+        Err(Error::new(ErrorKind::Unsupported, "this engine is read through snapshots"))
+    }
+
     /// Checks and applies one transaction that looked at version `at`. Otherwise as
     /// [`commit`](Self::commit).
     fn commit_at(&self, at: Version, commit: Commit) -> Fut<'static, Result<Version>> {
@@ -69,6 +78,17 @@ pub trait Engine: Send + Sync + Debug {
 
     /// Makes every commit that returned before this call survive the loss of power.
     fn sync(&self) -> Fut<'static, Result<()>>;
+
+    /// Whether it has a thread for [`sync_then`](Self::sync_then).
+    fn syncs_for_others(&self) -> bool {
+        false
+    }
+
+    /// The same as [`sync`](Self::sync) for who does not wait: `done` is called with how it went, mostly on a thread of
+    /// the engine, and must not hold that up.
+    fn sync_then(&self, done: OnSync) {
+        done(Err(Error::new(ErrorKind::Unsupported, "this engine syncs for those who wait")));
+    }
 
     /// A future that is ready some time after a commit later than `since` changed `key`. It may be
     /// ready although nothing changed: who waits must look.

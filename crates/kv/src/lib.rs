@@ -45,7 +45,7 @@ pub mod conformance;
 pub mod history;
 
 pub use capabilities::{Capabilities, Native};
-pub use engine::{AtomicOp, Commit, Durability, Engine, Op, Query, Snapshot, Version};
+pub use engine::{AtomicOp, Commit, Durability, Engine, OnSync, Op, Query, Snapshot, Version};
 pub use error::{Error, ErrorKind, Result};
 pub use future::Fut;
 pub use key::{Key, KeyRange};

@@ -6,8 +6,8 @@ use base::sync::Mutex;
 use base::{Random, SeededRandom};
 use bytes::Bytes;
 use kv::{
-    Capabilities, Commit, Durability, Engine, ErrorKind, Fut, Key, Op, Result, Snapshot, Version,
-    Watch,
+    Capabilities, Commit, Durability, Engine, ErrorKind, Fut, Key, KeyRange, Op, Result, Snapshot,
+    Version, Watch,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -147,6 +147,11 @@ impl Engine for Jostled {
     fn look(&self, at: Version, key: &[u8]) -> Result<Option<Bytes>> {
         self.between();
         self.0.inner.look(at, key)
+    }
+
+    fn look_any(&self, at: Version, range: &KeyRange) -> Result<bool> {
+        self.between();
+        self.0.inner.look_any(at, range)
     }
 
     fn commit_at(&self, at: Version, commit: Commit) -> Fut<'static, Result<Version>> {

@@ -1,6 +1,7 @@
 //! flush, fsync, datasync, fsyncdir: when what was done survives the loss of power.
 
 use crate::error::{Error, Result};
+use crate::local;
 use crate::session::{OpKind, Session};
 use crate::types::{DirHandle, Handle, Ino};
 use kv::Durability;
@@ -39,6 +40,36 @@ impl Session {
             }
         }
         self.sync().await
+    }
+
+    /// Whether [`sync_then`](Self::sync_then) does all that fsync of a file has to.
+    pub fn is_all_stored(&self, handle: Handle) -> bool {
+        let shared = &*self.0;
+        let Ok(file) = shared.handles.file(handle) else {
+            return false;
+        };
+        // Its bytes may move right behind this: whoever moves them begins with what the store has of them.
+        self.syncs_for_others() && !local::is_away(shared, file.ino) && !shared.times.has(file.ino)
+    }
+
+    /// Whether the store has a thread for [`sync_then`](Self::sync_then).
+    pub fn syncs_for_others(&self) -> bool {
+        self.0.volume.world.store.engine().syncs_for_others()
+    }
+
+    /// The same as [`sync`](Self::sync) for who does not wait: `done` is called on a thread of the store, which it must
+    /// not hold up.
+    pub fn sync_then(&self, done: impl FnOnce(Result<()>) + Send + 'static) {
+        match self.0.check_alive() {
+            Ok(()) => self
+                .0
+                .volume
+                .world
+                .store
+                .engine()
+                .sync_then(Box::new(move |outcome| done(outcome.map_err(Error::from)))),
+            Err(error) => done(Err(error)),
+        }
     }
 
     /// Makes the names of a directory survive the loss of power.

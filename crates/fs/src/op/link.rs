@@ -1,8 +1,9 @@
 //! link: one more name for an inode.
 
 use super::make::{check_writable, parent_dir};
-use super::name;
+use super::{name, remove};
 use crate::error::{Error, Kind, Result, exists, not_found, not_permitted};
+use crate::local;
 use crate::schema::{Entry, Part};
 use crate::session::{OpKind, Session};
 use crate::types::{Attr, Caller, Ino, LINKS_MAX};
@@ -13,6 +14,9 @@ pub(super) const KIND: OpKind = OpKind::NeedsReplay;
 impl Session {
     /// Gives an inode another name.
     pub async fn link(&self, caller: &Caller, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
+        if let Some(attr) = self.link_quickly(caller, ino, parent, name)? {
+            return Ok(attr);
+        }
         name::check(name)?;
         self.change(KIND, |mut tx| async move {
             let dir = parent_dir(&mut tx, caller, parent).await?;
@@ -48,6 +52,40 @@ impl Session {
             Ok((tx, attr))
         })
         .await
+    }
+
+    /// The same the short way, of what is inline; `None` when nothing was done, and it has to be done the other way.
+    pub fn link_quickly(
+        &self,
+        caller: &Caller,
+        ino: Ino,
+        parent: Ino,
+        name: &[u8],
+    ) -> Result<Option<Attr>> {
+        let linking = || {
+            let mut quick = self.quick(caller)?;
+            name::check(name).ok().filter(|()| !name::is_dots(name))?;
+            quick.dir(parent)?;
+            if quick.entry(parent, name)?.is_some() {
+                return None;
+            }
+            let mut inode = quick.inode(ino).filter(remove::is_plain)?;
+            // One that is away has its size and times elsewhere.
+            if inode.nlink >= LINKS_MAX || local::is_away(&self.0, ino) {
+                return None;
+            }
+            inode.nlink += 1;
+            inode.ctime = quick.now;
+            quick.put_inode(ino, &inode);
+            quick.put_entry(parent, name, Entry { ino, file_type: inode.file_type() });
+            quick.touch_dir(parent, 0);
+            let attr = self.0.attr_of(ino, &inode, Default::default()).ok()?;
+            Some((quick, attr))
+        };
+        let Some((quick, attr)) = linking() else {
+            return Ok(None);
+        };
+        Ok(quick.commit(&attr)?.map(|()| attr))
     }
 }
 

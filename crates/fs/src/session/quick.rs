@@ -236,6 +236,32 @@ impl Quick<'_> {
         true
     }
 
+    /// Whether a directory has no names.
+    pub(crate) fn is_empty(&self, ino: Ino) -> bool {
+        let names = self.shared.volume.keys.entries(ino);
+        matches!(self.shared.volume.world.store.engine().look_any(self.at, &names), Ok(false))
+    }
+
+    /// Removes a directory that has nothing beside its record and what is counted of it, unless it is open. False when
+    /// it cannot be done so.
+    pub(crate) fn remove_dir(&mut self, ino: Ino) -> bool {
+        let keys = self.shared.volume.keys;
+        self.doomed = self.shared.open.doom_unless_held(ino);
+        if self.doomed.is_none() {
+            return false;
+        }
+        // Whoever is about to make a name in it has looked at these.
+        for part in [Part::Access, Part::Parent] {
+            self.marks.push(KeyRange::point(&keys.part(ino, part)));
+        }
+        self.effects.changed(ino);
+        self.ops.push(Op::Delete(keys.inode(ino)));
+        self.ops.push(Op::Delete(keys.changed(ino)));
+        self.ops.push(Op::Delete(keys.subdirs(ino)));
+        self.inodes -= 1;
+        true
+    }
+
     /// Commits it with the reply to the request; `None` when it was not done, and has to be done anew in a
     /// transaction.
     pub(crate) fn commit<T: Reply>(mut self, reply: &T) -> Result<Option<()>> {

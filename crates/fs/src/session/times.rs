@@ -41,6 +41,11 @@ impl Access {
 }
 
 impl AccessTimes {
+    /// Whether one of an inode waits.
+    pub(crate) fn has(&self, ino: Ino) -> bool {
+        self.any.load(Ordering::Acquire) && self.waiting.lock().contains_key(&ino)
+    }
+
     /// Forgets what waits for an inode: the time was set by a caller.
     pub(crate) fn forget(&self, ino: Ino) {
         self.waiting.lock().remove(&ino);

@@ -16,7 +16,8 @@ use home::SimHome;
 use std::sync::Arc;
 
 /// What is done the short way, of what random operations do.
-const SHORT: [&str; 7] = ["Create", "Lookup", "Mkdir", "Rename", "Symlink", "Unlink", "Write"];
+const SHORT: [&str; 9] =
+    ["Create", "Link", "Lookup", "Mkdir", "Rename", "Rmdir", "Symlink", "Unlink", "Write"];
 
 pub(crate) type Seeds = std::ops::Range<u64>;
 pub(crate) const SEEDS: Seeds = 0..200;

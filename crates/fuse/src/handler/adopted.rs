@@ -22,7 +22,7 @@ impl Adopted {
         Self { upto, ..Self::default() }
     }
 
-    fn is_old(&self, handle: u64) -> bool {
+    pub(super) fn is_old(&self, handle: u64) -> bool {
         handle <= self.upto
     }
 }

@@ -202,6 +202,11 @@ impl Handler {
         Ok(if what.wide { Reply::Copied(copied) } else { Reply::Written(copied as u32) })
     }
 
+    /// Whether syncing the store is all that fsync of a file has to do.
+    pub(crate) fn is_all_stored(&self, handle: u64) -> bool {
+        !self.adopted.is_old(handle) && self.session.is_all_stored(Handle(handle))
+    }
+
     pub(crate) async fn fsync(
         &self,
         header: Header,

@@ -86,12 +86,20 @@ impl Handler {
     }
 
     pub(crate) async fn rmdir(&self, header: Header, name: &[u8]) -> Result<Reply, Errno> {
-        self.once(header).rmdir(&caller(header, 0), header.ino, name).await?;
+        let (session, caller) = (self.once(header), caller(header, 0));
+        if session.rmdir_quickly(&caller, header.ino, name)?.is_none() {
+            session.rmdir(&caller, header.ino, name).await?;
+        }
         Ok(Reply::Done)
     }
 
     pub(crate) async fn link(&self, header: Header, ino: u64, name: &[u8]) -> Result<Reply, Errno> {
-        Ok(self.entry(self.once(header).link(&caller(header, 0), ino, header.ino, name).await?))
+        let (session, caller) = (self.once(header), caller(header, 0));
+        let linked = match session.link_quickly(&caller, ino, header.ino, name)? {
+            Some(linked) => linked,
+            None => session.link(&caller, ino, header.ino, name).await?,
+        };
+        Ok(self.entry(linked))
     }
 
     pub(crate) async fn rename(

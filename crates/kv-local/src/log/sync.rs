@@ -1,31 +1,45 @@
 //! Group commit: whoever needs a sync first does it, for everybody who came before it began.
 
 use crate::error::io_error;
-use base::sync::Mutex;
+use base::sync::{Condvar, Mutex};
 use base::{Disk, File};
-use kv::{Error, ErrorKind, Result, Version};
+use kv::{Error, ErrorKind, OnSync, Result, Version};
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
 /// Which versions survive the loss of power.
-#[derive(Debug)]
 pub(crate) struct Syncs {
     disk: Arc<dyn Disk>,
     synced: AtomicU64,
     /// Whether `state` holds a failure: looked at by every commit.
     has_failed: AtomicBool,
     state: Mutex<State>,
+    /// For the thread that serves those who do not wait.
+    called: Condvar,
 }
 
-#[derive(Debug, Default)]
+impl std::fmt::Debug for Syncs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Syncs").field("synced", &self.synced).finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
 struct State {
     /// Files with versions that are not synced, oldest first; the last one is being written.
     files: Vec<Pending>,
     /// Somebody is syncing.
     busy: bool,
     waiting: Vec<Waker>,
+    /// Those who do not wait, and what they want to survive.
+    callers: Vec<(Version, OnSync)>,
+    /// The thread that serves them sleeps.
+    sleeps: bool,
+    /// It serves no more.
+    closed: bool,
     /// A sync failed: what it should have written may be gone, and no later one can tell.
     failed: Option<Error>,
 }
@@ -38,6 +52,29 @@ struct Pending {
     nameless: bool,
 }
 
+impl State {
+    /// Those callers who can be told how it went.
+    fn take_done(&mut self, synced: Version) -> Vec<(OnSync, Result<()>)> {
+        let failed = self.failed.clone();
+        let mut done = Vec::new();
+        self.callers = std::mem::take(&mut self.callers)
+            .into_iter()
+            .filter_map(|(version, caller)| match (&failed, version <= synced) {
+                (_, true) => {
+                    done.push((caller, Ok(())));
+                    None
+                }
+                (Some(error), _) => {
+                    done.push((caller, Err(error.clone())));
+                    None
+                }
+                (None, false) => Some((version, caller)),
+            })
+            .collect();
+        done
+    }
+}
+
 impl Syncs {
     pub(crate) fn new(disk: Arc<dyn Disk>, synced: Version) -> Self {
         Self {
@@ -45,6 +82,7 @@ impl Syncs {
             synced: AtomicU64::new(synced),
             has_failed: AtomicBool::new(false),
             state: Mutex::default(),
+            called: Condvar::new(),
         }
     }
 
@@ -105,6 +143,58 @@ impl Syncs {
         .await
     }
 
+    /// Calls `done` when `version` survives, on the thread that [serves](Self::serve).
+    pub(crate) fn call(&self, version: Version, done: OnSync) {
+        let mut state = self.state.lock();
+        if state.closed {
+            drop(state);
+            return done(Err(Error::new(ErrorKind::Closed, "the store is closed")));
+        }
+        state.callers.push((version, done));
+        self.wake_server(&mut state);
+    }
+
+    /// Whoever syncs meanwhile is as good: the thread is told when that has ended.
+    fn wake_server(&self, state: &mut State) {
+        if !state.busy && std::mem::take(&mut state.sleeps) {
+            self.called.notify_one();
+        }
+    }
+
+    /// Syncs for those who do not wait, one sync for all who are there, until it is [closed](Self::close) and
+    /// nobody is left.
+    pub(crate) fn serve(&self, current: impl Fn() -> Version) {
+        let mut state = self.state.lock();
+        loop {
+            let done = state.take_done(self.synced());
+            if !done.is_empty() {
+                drop(state);
+                for (done, outcome) in done {
+                    // A panic is a bug of whoever is called, and keeps no other from being called: its message has
+                    // been printed.
+                    let _ = catch_unwind(AssertUnwindSafe(|| done(outcome)));
+                }
+                state = self.state.lock();
+            } else if state.callers.is_empty() && state.closed {
+                return;
+            } else if state.callers.is_empty() || state.busy {
+                state.sleeps = true;
+                state = self.called.wait(state);
+            } else {
+                state.busy = true;
+                drop(state);
+                self.lead(current());
+                state = self.state.lock();
+            }
+        }
+    }
+
+    /// Nobody can call from here on.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.called.notify_all();
+    }
+
     /// Syncs what is in the logs now.
     fn lead(&self, target: Version) {
         let files = self.state.lock().files.clone();
@@ -132,6 +222,9 @@ impl Syncs {
                         format!("a sync failed, so open the store again: {error}"),
                     ));
                 }
+            }
+            if !state.callers.is_empty() {
+                self.wake_server(&mut state);
             }
             std::mem::take(&mut state.waiting)
         };

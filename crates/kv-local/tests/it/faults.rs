@@ -1,12 +1,13 @@
 //! Disks that are full or fail, at every operation: a clear error, nothing lost, and the store works
 //! again when the cause is gone.
 
-use crate::life::{Life, open, scan};
+use crate::life::{Life, open, scan, small};
 use base::disk::{Cut, Fault, FaultKind};
-use base::{SeededRandom, SimDisk, block_on};
+use base::{SeededRandom, SimDisk, SystemThreads, block_on};
 use bytes::Bytes;
 use kv::{Commit, Durability, Engine, ErrorKind, Key, Op};
 use kv_local::Local;
+use std::sync::Arc;
 
 const STEPS: usize = 90;
 
@@ -136,6 +137,43 @@ fn a_failed_sync_is_never_forgotten() {
     assert!(block_on(local.sync()).is_err());
     still_closed(&local, "after a failed sync");
     assert!(local.close().is_err(), "a close must not claim what was not synced");
+}
+
+#[test]
+fn those_who_do_not_wait_are_told_of_a_failed_sync_and_of_a_store_that_closes() {
+    let open = |disk: &SimDisk| {
+        let random = SeededRandom::new(1);
+        Local::open(Arc::new(disk.clone()), Some(&SystemThreads), &random, small()).unwrap()
+    };
+    let ask = |local: &Local| {
+        let (told, hears) = std::sync::mpsc::channel();
+        local.sync_then(Box::new(move |outcome| told.send(outcome).unwrap()));
+        hears
+    };
+    let disk = SimDisk::new();
+    let local = open(&disk);
+    put(&local, Durability::Process).unwrap();
+    disk.set_fault(Fault { at: disk.operations(), kind: FaultKind::Error });
+    let first = ask(&local);
+    assert_eq!(first.recv().unwrap().unwrap_err().kind(), ErrorKind::Unknown);
+    disk.clear_faults();
+    let later = ask(&local).recv().unwrap();
+    assert_eq!(later.unwrap_err().kind(), ErrorKind::Closed, "the disk says yes again in vain");
+    drop(local);
+
+    let local = open(&SimDisk::new());
+    let asked: Vec<_> = (0..20)
+        .map(|_| {
+            put(&local, Durability::Process).unwrap();
+            ask(&local)
+        })
+        .collect();
+    let clone = local.clone();
+    local.close().unwrap();
+    for hears in asked {
+        hears.recv().unwrap().unwrap();
+    }
+    assert_eq!(ask(&clone).recv().unwrap().unwrap_err().kind(), ErrorKind::Closed);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a commit returns, what it survives, and what it may cost.
 
 use super::bench::{Bench, assert_commits, begin, commit, everything, fill, get, peek, put, write};
-use crate::{Durability, KeyRange, Query, Read, Store};
+use crate::{Durability, ErrorKind, KeyRange, Query, Read, Store};
 use base::block_on;
 
 /// One order of all commits: each is later than those that returned before it began.
@@ -71,6 +71,30 @@ pub(super) fn sync_answers(bench: &Bench<'_>) {
     block_on(store.sync()).expect("a sync");
     block_on(store.sync()).expect("a second sync");
     assert!(peek(&store, b"k").is_some());
+}
+
+/// Everybody is told once, whoever else commits and waits meanwhile; who asks where nobody can tell is told that.
+pub(super) fn sync_tells_those_who_do_not_wait(bench: &Bench<'_>) {
+    const COUNT: u64 = 200;
+    let store = bench.store();
+    let (told, hears) = std::sync::mpsc::channel();
+    let tells = store.engine().syncs_for_others();
+    for number in 0..COUNT {
+        write(&store, |txn| put(txn, b"k", &number.to_le_bytes()));
+        let told = told.clone();
+        store.engine().sync_then(Box::new(move |outcome| {
+            // The test may have failed meanwhile.
+            let _ = told.send((number, outcome.map_err(|error| error.kind())));
+        }));
+        if number % 16 == 0 {
+            block_on(store.sync()).expect("a sync by who waits");
+        }
+    }
+    drop(told);
+    let mut heard: Vec<_> = hears.iter().collect();
+    heard.sort_unstable_by_key(|(number, _)| *number);
+    let outcome = if tells { Ok(()) } else { Err(ErrorKind::Unsupported) };
+    assert_eq!(heard, (0..COUNT).map(|number| (number, outcome)).collect::<Vec<_>>());
 }
 
 /// Whoever has the greater version is on top, whatever the order of begin and write.

@@ -74,13 +74,17 @@ pub(super) fn a_look_is_what_a_snapshot_shows(bench: &Bench<'_>) {
         });
     }
     let now = newest(&store);
-    let there = everything(&store);
-    let mut there = there.iter().peekable();
+    let all = everything(&store);
+    let mut there = all.iter().peekable();
     for index in 0..COUNT {
+        let end = name(index + 1 + index % 5);
         let name = name(index);
         let shown = there.next_if(|(key, _)| **key == name[..]).map(|(_, value)| value.clone());
         let seen = store.engine().look(now, &name).expect("a look");
         assert_eq!(seen.as_deref(), shown.as_deref(), "{index}");
+        let wide = KeyRange::new(&name, &end);
+        let any = all.iter().any(|(key, _)| wide.contains(key));
+        assert_eq!(store.engine().look_any(now, &wide).expect("a look"), any, "{index}");
     }
 }
 
@@ -92,6 +96,8 @@ pub(super) fn a_look_at_a_version_that_is_over_conflicts(bench: &Bench<'_>) {
     for version in [first, first - 1, newest(&store) + 1] {
         let seen = store.engine().look(version, b"k");
         assert_eq!(seen.expect_err("it is over").kind(), ErrorKind::Conflict, "{version}");
+        let any = store.engine().look_any(version, &KeyRange::all());
+        assert_eq!(any.expect_err("it is over").kind(), ErrorKind::Conflict, "{version}");
     }
 }
 

@@ -175,6 +175,7 @@ macro_rules! conformance_tests {
                 read_only_commits_at_its_snapshot
                 both_durabilities_commit
                 sync_answers
+                sync_tells_those_who_do_not_wait
                 blind_commits_of_one_key_end_in_version_order
                 delete_range_over_many_then_some_again
                 futures_can_move_between_threads
