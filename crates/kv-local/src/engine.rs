@@ -1,6 +1,7 @@
 //! The engine that callers hold.
 
 use crate::commit::{self, Outcome, Task};
+use crate::merge::Source;
 use crate::open;
 use crate::options::Options;
 use crate::overlay::Found;
@@ -257,14 +258,28 @@ impl Engine for Local {
     }
 
     fn look_any(&self, at: Version, range: &KeyRange) -> Result<bool> {
-        let view = {
-            let mut visible = self.0.shared.visible.lock_soon();
-            if visible.version != at {
-                return Err(Error::new(ErrorKind::Conflict, "another commit came between"));
+        let visible = || {
+            let visible = self.0.shared.visible.lock_soon();
+            match visible.version == at {
+                true => Ok(visible),
+                false => Err(Error::new(ErrorKind::Conflict, "another commit came between")),
             }
-            visible.view()
         };
-        view.any(range)
+        let levels = {
+            let visible = visible()?;
+            if visible.any_layered(range) {
+                return Ok(true);
+            }
+            Arc::clone(&visible.levels)
+        };
+        let mut tables = levels.scan(range)?;
+        while let Some((key, value)) = tables.peek() {
+            if value.is_some() && matches!(visible()?.layered(&Key::new(key)), Found::Unknown) {
+                return Ok(true);
+            }
+            tables.advance()?;
+        }
+        Ok(false)
     }
 
     fn commit_at(&self, at: Version, commit: Commit) -> Fut<'static, Result<Version>> {

@@ -71,6 +71,13 @@ pub(crate) fn open(
         let table = Table::open(&*disk, info.clone(), store, &memory);
         levels.add(usize::from(*level), Arc::new(table));
     }
+    // As many indexes as may stay in memory: the first listing of a large directory looks into tables all over the
+    // store, and would wait for each. What is damaged is told to whoever wants to read it.
+    for (_, table) in levels.tables() {
+        if matches!(table.pin(), Ok(false)) {
+            break;
+        }
+    }
 
     let logs = replay::find(&*disk, manifest.first_log)?;
     if manifest.known_log >= manifest.first_log

@@ -37,12 +37,12 @@ impl Options {
 
     /// What the cache holds.
     pub(crate) fn cache_bytes(&self) -> usize {
-        self.memory_bytes / 2
+        self.memory_bytes / 16 * 7
     }
 
     /// What indexes of tables may take before they must share the cache.
     pub(crate) fn pinned_bytes(&self) -> usize {
-        self.memory_bytes / 8
+        self.memory_bytes / 5
     }
 }
 

@@ -107,6 +107,13 @@ impl Visible {
         self.frozen.as_ref().map_or(Found::Unknown, |frozen| frozen.overlay.get(key))
     }
 
+    /// Whether the layers have a value in `range`.
+    pub(crate) fn any_layered(&self, range: &KeyRange) -> bool {
+        let counts = |key: &Key| matches!(self.layered(key), Found::Value(_));
+        self.active.has_any(range, counts)
+            || self.frozen.as_ref().is_some_and(|frozen| frozen.overlay.has_any(range, counts))
+    }
+
     /// Whether anything in `range` was written after `since`, which is not below the floor.
     pub(crate) fn any_newer(&self, range: &KeyRange, since: Version) -> bool {
         if self.active.any_newer(range, since) {

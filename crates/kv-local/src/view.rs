@@ -35,49 +35,23 @@ impl View {
 
     pub(crate) fn range(&self, query: &Query) -> Result<Page> {
         let mut page = Page::new();
-        self.walk(&query.range, query.reverse, |key, value| {
-            page.more = query.is_full(&page);
-            if !page.more {
-                page.push(key, value);
-            }
-            !page.more
-        })?;
-        Ok(page)
-    }
-
-    /// Whether there is any key of `range`.
-    pub(crate) fn any(&self, range: &KeyRange) -> Result<bool> {
-        let mut any = false;
-        self.walk(range, false, |_, _| {
-            any = true;
-            false
-        })?;
-        Ok(any)
-    }
-
-    /// Shows what there is in `range`, in order, for as long as more is wanted.
-    #[inline]
-    fn walk(
-        &self,
-        range: &KeyRange,
-        reverse: bool,
-        mut wants_more: impl FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<()> {
-        let mut merged = self.merged(range, reverse, true)?;
+        let mut merged = self.merged(&query.range, query.reverse, true)?;
         while let Some((key, value)) = merged.source.peek() {
             if let Some(hidden) = merged.hidden_by(key) {
                 // Nothing below it counts until the range ends.
-                merged.skip(&hidden, reverse)?;
+                merged.skip(&hidden, query.reverse)?;
                 continue;
             }
-            if let Some(value) = value
-                && !wants_more(key, value)
-            {
-                break;
+            if let Some(value) = value {
+                if query.is_full(&page) {
+                    page.more = true;
+                    break;
+                }
+                page.push(key, value);
             }
             merged.source.advance()?;
         }
-        Ok(())
+        Ok(page)
     }
 
     /// The layers and tables over `range` as one source.

@@ -42,6 +42,10 @@ impl Aside {
         self.entries.iter().any(|item| item.version > since && range.contains(&item.key))
     }
 
+    pub(super) fn items(&self) -> &[Item<Slot>] {
+        &self.entries
+    }
+
     /// Moves all to the tree.
     pub(super) fn drain_to(&mut self, tree: &mut Tree<Slot>) {
         for Item { key, version, value } in self.entries.drain(..) {

@@ -71,6 +71,13 @@ impl Overlay {
         }
     }
 
+    /// Whether it has a value in `range` that `counts`, which is asked for each key.
+    pub(crate) fn has_any(&self, range: &KeyRange, counts: impl Fn(&Key) -> bool) -> bool {
+        let aside = self.aside.items().iter().filter(|item| range.contains(&item.key));
+        let mut all = aside.chain(self.entries.cursor(range, false));
+        all.any(|item| item.value.is_some() && counts(&item.key))
+    }
+
     pub(crate) fn set(&mut self, key: Key, value: Slot, version: Version) {
         self.bytes += cost(&key, &value);
         let old = match self.aside.get_mut(&key) {

@@ -39,6 +39,9 @@ pub(crate) struct Directory {
 /// Heads between two strides: four cache lines.
 const STRIDE: usize = 16;
 
+/// Which part of a table its index and filter are, about.
+const PINNED_PART: u64 = 24;
+
 /// The place under which a directory is cached: no block begins there.
 const DIRECTORY: u64 = u64::MAX;
 
@@ -118,6 +121,10 @@ pub(crate) struct Pins {
 impl Pins {
     fn new(bytes_max: usize) -> Self {
         Self { bytes: AtomicUsize::new(0), bytes_max }
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.bytes.load(Ordering::Relaxed).saturating_add(bytes) <= self.bytes_max
     }
 
     fn take(&self, bytes: usize) -> bool {
@@ -232,6 +239,16 @@ impl Table {
             return Ok(Arc::clone(cached));
         }
         self.load_directory()
+    }
+
+    /// Reads the index and filter if they can stay in memory for as long as the table does. False when there is no room.
+    pub(crate) fn pin(&self) -> Result<bool> {
+        // About what they take; when it is more, they are in the cache.
+        let expects = (self.info.bytes / PINNED_PART) as usize;
+        if self.pinned.get().is_none() && self.pins.has_room(expects) {
+            self.load_directory()?;
+        }
+        Ok(self.pinned.get().is_some())
     }
 
     fn load_directory(&self) -> Result<Arc<Cached>> {
