@@ -6,12 +6,14 @@
 //!
 //! A home knows numbers, not names: which file belongs to whom stands in the store.
 
+mod copy;
 mod in_use;
 mod local;
 mod path;
 mod sim;
 mod unreadable;
 
+pub use copy::write_anew;
 pub use local::LocalHome;
 pub use path::path_of;
 pub use sim::SimHome;
@@ -73,6 +75,13 @@ pub trait Home: Send + Sync + Debug {
     /// Makes everything durable, names and bytes.
     fn sync_all(&self) -> io::Result<()>;
 
+    /// Makes it durable that these files are there, or that they are not.
+    fn sync_names(&self, places: &[Place]) -> io::Result<()>;
+
+    /// A sync of names has failed, in this process or one before it: whoever makes one durable writes all that it
+    /// depends on anew.
+    fn distrust_names(&self) {}
+
     /// Changes whenever what was written and not synced may be gone: with every start of the machine.
     fn life(&self) -> u64;
 
@@ -128,13 +137,16 @@ pub trait Backing: Send + Sync + Debug {
     /// Sets when its bytes last changed.
     fn set_changed(&self, at: (i64, u32)) -> io::Result<()>;
 
-    /// Makes all of it durable, its name too.
+    /// Makes its bytes and times durable.
     fn sync(&self) -> io::Result<()>;
 
     /// The same, but for times where the host can leave them out.
     fn sync_data(&self) -> io::Result<()> {
         self.sync()
     }
+
+    /// Makes its name durable, unless that was done.
+    fn sync_name(&self) -> io::Result<()>;
 
     /// Whether anybody else has it open or mapped, in any process.
     fn is_in_use(&self) -> io::Result<bool>;

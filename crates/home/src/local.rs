@@ -2,8 +2,9 @@
 
 use crate::{Backing, Home, Place, Stat, Wanted, in_use, path_of};
 use base::checksum::hash64;
-use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
@@ -15,6 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const COPY_BYTES: usize = 1 << 20;
 /// `UTIME_OMIT`: a time that stays as it is.
 const OMIT: i64 = 0x3fff_fffe;
+/// The name of what is made and removed only to change a directory. It is no number.
+const TOUCHED: &str = ".touched";
+/// So many directories are made durable one by one; more all at once.
+const DIRS_ONE_BY_ONE: usize = 8;
 
 /// A directory of the host's filesystem. Directories are made with mode 0700, files with 0600.
 #[derive(Debug)]
@@ -27,6 +32,43 @@ pub struct LocalHome {
     dir: OwnedFd,
     life: u64,
     read_only: bool,
+    names: Arc<Names>,
+}
+
+/// How names are made durable.
+#[derive(Debug, Default)]
+struct Names {
+    /// A sync of a directory failed: the host may take for written what it has forgotten.
+    distrusted: AtomicBool,
+}
+
+impl Names {
+    /// Makes the names in a directory durable.
+    fn sync(&self, dir: &Path) -> io::Result<()> {
+        let how = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(CWD, dir, how, Mode::empty())?;
+        let touched = match self.distrusted.load(Ordering::Acquire) {
+            // A directory here is so small that it is written as a whole.
+            true => touch(&opened),
+            false => Ok(()),
+        };
+        let synced = touched.and_then(|()| rustix::fs::fsync(&opened));
+        if synced.is_err() {
+            self.distrusted.store(true, Ordering::Release);
+        }
+        Ok(synced?)
+    }
+}
+
+/// Changes a directory, and changes it back.
+fn touch(dir: &OwnedFd) -> rustix::io::Result<()> {
+    let how = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    drop(rustix::fs::openat(dir, TOUCHED, how, Mode::RUSR | Mode::WUSR)?);
+    match rustix::fs::unlinkat(dir, TOUCHED, AtFlags::empty()) {
+        // Somebody else does the same.
+        Err(Errno::NOENT) => Ok(()),
+        done => done,
+    }
 }
 
 impl LocalHome {
@@ -59,7 +101,8 @@ impl LocalHome {
                 .duration_since(std::time::UNIX_EPOCH)
                 .map_or_else(|_| Vec::new(), |time| time.as_nanos().to_le_bytes().to_vec())
         });
-        Ok(Self { name: shown.join(name), root, dir, life: hash64(0, &boot), read_only })
+        let (life, names) = (hash64(0, &boot), Arc::default());
+        Ok(Self { name: shown.join(name), root, dir, life, read_only, names })
     }
 
     fn path(&self, place: Place) -> PathBuf {
@@ -80,7 +123,8 @@ impl LocalHome {
     /// `named`: whether the name is known to be durable.
     fn backing(&self, fd: OwnedFd, path: &Path, named: bool) -> Arc<dyn Backing> {
         let dir = path.parent().unwrap_or(&self.root).to_path_buf();
-        Arc::new(LocalFile { file: fd.into(), dir, unnamed: AtomicBool::new(!named) })
+        let names = Arc::clone(&self.names);
+        Arc::new(LocalFile { file: fd.into(), dir, unnamed: AtomicBool::new(!named), names })
     }
 }
 
@@ -157,6 +201,20 @@ impl Home for LocalHome {
         Ok(rustix::fs::syncfs(&self.dir)?)
     }
 
+    fn sync_names(&self, places: &[Place]) -> io::Result<()> {
+        let paths = places.iter().map(|place| self.path(*place));
+        let dirs: BTreeSet<PathBuf> =
+            paths.filter_map(|path| Some(path.parent()?.to_path_buf())).collect();
+        if dirs.len() > DIRS_ONE_BY_ONE && !self.names.distrusted.load(Ordering::Acquire) {
+            return self.sync_all().inspect_err(|_| self.distrust_names());
+        }
+        dirs.iter().try_for_each(|dir| self.names.sync(dir))
+    }
+
+    fn distrust_names(&self) {
+        self.names.distrusted.store(true, Ordering::Release);
+    }
+
     fn life(&self) -> u64 {
         self.life
     }
@@ -181,6 +239,7 @@ struct LocalFile {
     dir: PathBuf,
     /// The name may not be durable yet.
     unnamed: AtomicBool,
+    names: Arc<Names>,
 }
 
 impl LocalFile {
@@ -348,33 +407,19 @@ impl Backing for LocalFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        rustix::fs::fsync(&self.file)?;
-        self.sync_name()
+        Ok(rustix::fs::fsync(&self.file)?)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        rustix::fs::fdatasync(&self.file)?;
-        self.sync_name()
+        Ok(rustix::fs::fdatasync(&self.file)?)
     }
 
-    fn is_in_use(&self) -> io::Result<bool> {
-        in_use::is_in_use(self.file.as_fd())
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.file.as_fd())
-    }
-}
-
-impl LocalFile {
-    /// Makes its name durable, unless it is.
     fn sync_name(&self) -> io::Result<()> {
         if self.unnamed.load(Ordering::Acquire) {
             // The directories above it, as far as they may be new: up to that of the volume.
             let mut dir = self.dir.as_path();
             for _ in 0..20 {
-                let how = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-                rustix::fs::fsync(rustix::fs::openat(CWD, dir, how, Mode::empty())?)?;
+                self.names.sync(dir)?;
                 match dir.parent() {
                     Some(above) if !above.ends_with("fd") => dir = above,
                     _ => break,
@@ -383,5 +428,13 @@ impl LocalFile {
             self.unnamed.store(false, Ordering::Release);
         }
         Ok(())
+    }
+
+    fn is_in_use(&self) -> io::Result<bool> {
+        in_use::is_in_use(self.file.as_fd())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 }

@@ -144,6 +144,10 @@ impl Home for SimHome {
         Ok(())
     }
 
+    fn sync_names(&self, _: &[Place]) -> io::Result<()> {
+        self.disk.sync_dir()
+    }
+
     fn numbers(&self, volume: u16) -> io::Result<Vec<u64>> {
         let prefix = format!("{volume}-");
         let names = self.disk.list()?;
@@ -275,12 +279,15 @@ impl Backing for SimFile {
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync()?;
-        self.disk.sync_dir()?;
         let mut times = self.times.lock();
         if let Some(now) = times.now.get(&self.place).copied() {
             times.durable.insert(self.place, now);
         }
         Ok(())
+    }
+
+    fn sync_name(&self) -> io::Result<()> {
+        self.disk.sync_dir()
     }
 
     fn is_in_use(&self) -> io::Result<bool> {

@@ -71,6 +71,10 @@ impl Backing for Unreadable {
         self.error()
     }
 
+    fn sync_name(&self) -> io::Result<()> {
+        self.error()
+    }
+
     fn is_in_use(&self) -> io::Result<bool> {
         self.error()
     }

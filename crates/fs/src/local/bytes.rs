@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering;
 const COPIED_AT_ONCE: u64 = 8 << 20;
 /// So many files are made durable one by one; more all at once.
 const SYNCED_ONE_BY_ONE: usize = 8;
-/// Files whose records one transaction changes.
-const SYNCED_AT_ONCE: usize = 256;
+/// Files whose records one transaction changes: a bit of a number for each.
+const SYNCED_AT_ONCE: usize = 64;
 
 impl Backed {
     /// The bytes from `offset` on, at most `len` and not past the end.
@@ -229,16 +229,16 @@ impl Session {
     /// to them counts, and not what the record had before.
     pub(crate) async fn sync_aged(&self, local: &Local) -> Result<()> {
         let mut aged = local.take_aged(self.0.volume.world.clock.now());
+        let mut synced = Ok(());
         if aged.len() > SYNCED_ONE_BY_ONE {
-            local.home.sync_all().map_err(|error| failed("sync all of", 0, &error))?;
+            synced = local.sync_all();
         } else {
             // One that fails is said in the log, and keeps no other from being durable.
-            aged.retain(|file| {
-                let (file, blob) = (&file.backed.file, file.backed.blob);
-                file.sync().map_err(|error| failed("sync", blob, &error)).is_ok()
-            });
+            aged.retain(|file| local.sync_file(file, true).is_ok());
         }
-        self.note_synced(&aged).await
+        self.note_suspects(local).await;
+        synced?;
+        self.note_synced(local, &aged).await
     }
 
     /// Makes all files that are lent survive the loss of power.
@@ -250,30 +250,50 @@ impl Session {
         if lent.is_empty() {
             return Ok(());
         }
-        local.home.sync_all().map_err(|error| failed("sync all of", 0, &error))?;
-        self.note_synced(&lent).await
+        let synced = local.sync_all();
+        self.note_suspects(local).await;
+        synced?;
+        self.note_synced(local, &lent).await?;
+        for file in lent.iter().filter(|file| local.is_suspect(file)) {
+            // What is settled or removed by now is none that is lent.
+            while let Some(file) = self.lent_file(file.ino).await {
+                match self.sync_local(&file, true).await {
+                    Err(error) if error.is_moved() => {}
+                    done => {
+                        done?;
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Writes that the bytes of these files count from here on.
-    async fn note_synced(&self, lent: &[Arc<LocalFile>]) -> Result<()> {
+    async fn note_synced(&self, local: &Local, lent: &[Arc<LocalFile>]) -> Result<()> {
         for files in lent.chunks(SYNCED_AT_ONCE) {
-            self.change(OpKind::Idempotent, |mut tx| async move {
-                // No record gets longer.
-                tx.frees_space();
-                for file in files.iter().filter(|file| !file.own) {
-                    let key = tx.keys.backing(file.backed.blob);
-                    let found = tx.get(&key, kv::Read::Serializable).await?;
-                    let found = found.and_then(|found| BackingRecord::decode(&key, &found));
-                    // It may have been settled, and be another's by now.
-                    if let Some(record) = found.filter(|record| record.ino == file.ino) {
-                        let record = BackingRecord { synced: true, ..record };
-                        tx.put_backing(file.backed.blob, record)?;
+            let noted = self
+                .change(OpKind::Idempotent, |mut tx| async move {
+                    // No record gets longer.
+                    tx.frees_space();
+                    let mut noted: u64 = 0;
+                    for (at, file) in files.iter().enumerate().filter(|(_, file)| !file.own) {
+                        let key = tx.keys.backing(file.backed.blob);
+                        let found = tx.get(&key, kv::Read::Serializable).await?;
+                        let found = found.and_then(|found| BackingRecord::decode(&key, &found));
+                        // It may have been settled, and be another's by now.
+                        let found = found.filter(|record| record.ino == file.ino);
+                        if let Some(record) = found.filter(|_| !local.is_suspect(file)) {
+                            let record = BackingRecord { synced: true, ..record };
+                            tx.put_backing(file.backed.blob, record)?;
+                            noted |= 1 << at;
+                        }
                     }
-                }
-                Ok((tx, ()))
-            })
-            .await?;
-            for file in files {
+                    Ok((tx, noted))
+                })
+                .await?;
+            let noted = files.iter().enumerate().filter(|(at, _)| noted & (1 << at) != 0);
+            for (_, file) in noted {
                 file.synced.store(true, Ordering::Release);
             }
         }
@@ -285,20 +305,22 @@ impl Session {
     /// has of the file need not change with every sync: after the loss of power whoever finds a loan whose bytes
     /// count, or one of a file that the inode's record names, looks at the file itself.
     pub(crate) async fn sync_local(&self, file: &LocalFile, times: bool) -> Result<()> {
+        let Some(local) = &self.0.local else {
+            return Ok(());
+        };
         let (ino, blob) = (file.ino, file.backed.blob);
         let max = u64::from(self.0.volume.record.inline_bytes_max);
-        let failed = |error| failed("sync", blob, &error);
+        let failed = |error| failed("look at", blob, &error);
         let stat = file.backed.file.stat().map_err(failed)?;
         let counts = file.own || file.synced.load(Ordering::Acquire);
         let small = stat.len <= max && !counts;
         let bytes = match small {
             true => Some(file.backed.read(0, stat.len)?),
             false => {
-                let synced = match times {
-                    true => file.backed.file.sync(),
-                    false => file.backed.file.sync_data(),
-                };
-                synced.map_err(failed)?;
+                if let Err(error) = local.sync_file(file, times) {
+                    self.note_suspects(local).await;
+                    return Err(error);
+                }
                 None
             }
         };
@@ -322,8 +344,13 @@ impl Session {
                 }
                 // What the record says does not count from here on.
                 None => {
-                    let base = super::time(file.base.changed);
-                    tx.put_backing(blob, BackingRecord { ino, synced: true, base, served_here })?;
+                    // Who notes that it is suspect comes before this, and is seen, or behind it.
+                    let key = tx.keys.backing(blob);
+                    tx.get(&key, kv::Read::Serializable).await?;
+                    local.check_sound(file)?;
+                    let (base, suspect) = (super::time(file.base.changed), false);
+                    let record = BackingRecord { ino, synced: true, base, served_here, suspect };
+                    tx.put_backing(blob, record)?;
                 }
             }
             if inode != before || bytes.is_some() {

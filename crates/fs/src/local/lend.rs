@@ -287,7 +287,9 @@ impl Session {
                 }
                 let stat = file.stat().map_err(|error| failed("look at", blob, &error))?;
                 let base = if own { time(stat.changed) } else { time(UNTOUCHED) };
-                tx.put_backing(blob, BackingRecord { ino, synced: false, base, served_here })?;
+                let suspect = backed_ref.suspect.load(Ordering::Acquire);
+                let record = BackingRecord { ino, synced: false, base, served_here, suspect };
+                tx.put_backing(blob, record)?;
                 tx.change_data_of(ino)?;
                 Ok((tx, (stat.len, base)))
             })
@@ -403,7 +405,7 @@ impl Local {
     /// Opens the file that an inode's record names.
     pub(super) fn open_own(&self, inode: &Inode) -> Result<Arc<Backed>> {
         match self.home.open(self.place(inode.blob)) {
-            Ok(file) => Ok(Backed::new(inode.blob, file)),
+            Ok(file) => Ok(self.backed(inode.blob, file)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let blob = inode.blob;
                 tracing::error!(

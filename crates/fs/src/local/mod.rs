@@ -12,6 +12,7 @@ mod pool;
 mod reading;
 mod recover;
 mod settle;
+mod suspect;
 
 pub(crate) use lend::Loan;
 pub use pool::Registrar;
@@ -64,6 +65,8 @@ pub(crate) struct Local {
     /// There are too few files that wait to be used.
     short: Work,
     aging: Mutex<Aging>,
+    /// Some file that is lent became suspect, and that is not noted yet.
+    unnoted: AtomicBool,
 }
 
 /// Files that are lent and not durable, as they were when somebody last looked.
@@ -141,6 +144,10 @@ pub(crate) struct LocalFile {
     privileged: Mutex<Option<(i64, u32)>>,
     /// Held by who writes to its end.
     pub(crate) end: Mutex<()>,
+    /// The file that its bytes are written to anew, when this one is suspect.
+    anew: Mutex<Option<Arc<Backed>>>,
+    /// The store says that it is suspect.
+    noted: AtomicBool,
 }
 
 /// A file in use: it is not settled before this is dropped.
@@ -201,6 +208,8 @@ impl LocalFile {
             users: AtomicUsize::new(0),
             privileged: Mutex::default(),
             end: Mutex::default(),
+            anew: Mutex::default(),
+            noted: AtomicBool::new(false),
         }
     }
 
@@ -309,6 +318,7 @@ impl Local {
             work: Work::default(),
             short: Work::default(),
             aging: Mutex::default(),
+            unnoted: AtomicBool::new(false),
         }
     }
 
@@ -420,7 +430,9 @@ impl Local {
         }
         aging.looked = now;
         let unsynced = self.all_lent().into_iter();
-        let unsynced = unsynced.filter(|file| !file.own && !file.synced.load(Ordering::Acquire));
+        let unsynced = unsynced.filter(|file| {
+            !file.own && !file.synced.load(Ordering::Acquire) && !self.is_suspect(file)
+        });
         let (aged, young): (Vec<_>, Vec<_>) =
             unsynced.partition(|file| aging.blobs.contains(&file.backed.blob));
         aging.blobs = young.iter().map(|file| file.backed.blob).collect();

@@ -7,11 +7,11 @@ use crate::schema::BackingRecord;
 use crate::session::{OpKind, Session};
 use crate::types::Ino;
 use base::sync::Mutex;
-use home::Backing;
+use home::{Backing, Place};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// When a file that nobody has written to has changed. Any change of it is seen by its time, of which only the
@@ -63,11 +63,18 @@ pub(crate) struct Backed {
     pub(crate) blob: u64,
     pub(crate) file: Arc<dyn Backing>,
     known: Mutex<Option<(u32, Arc<dyn Registrar>)>>,
+    /// A sync of it failed.
+    pub(super) suspect: AtomicBool,
+    /// How often names were forgotten before it was there.
+    pub(super) since: u64,
+    /// Held by who makes it durable.
+    pub(super) turn: Mutex<()>,
 }
 
 impl Backed {
-    pub(crate) fn new(blob: u64, file: Arc<dyn Backing>) -> Arc<Self> {
-        Arc::new(Self { blob, file, known: Mutex::default() })
+    fn new(blob: u64, file: Arc<dyn Backing>, since: u64) -> Arc<Self> {
+        let (known, turn, suspect) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        Arc::new(Self { blob, file, known, suspect, since, turn })
     }
 
     /// What the kernel knows it by, if it does.
@@ -114,6 +121,8 @@ pub(crate) struct Pool {
     pub(crate) low: AtomicBool,
     /// Those for whom files that were given back stay as they are.
     pub(super) keepers: AtomicUsize,
+    /// Counts when names may have been forgotten by the host: what was there before is not used again.
+    pub(super) forgotten: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -225,6 +234,14 @@ impl Pool {
         self.state.lock().ready.len() < READY_MAX
     }
 
+    /// All that are ready, which are not any more.
+    pub(super) fn take_all_ready(&self) -> Vec<Arc<Backed>> {
+        let ready = std::mem::take(&mut self.state.lock().ready);
+        self.ready.fetch_sub(ready.len(), Ordering::AcqRel);
+        self.low.store(true, Ordering::Release);
+        ready
+    }
+
     /// Drops all that is open.
     pub(crate) fn forget(&self) {
         *self.state.lock() = State::default();
@@ -233,12 +250,18 @@ impl Pool {
 }
 
 impl Local {
+    /// An open file of the home.
+    pub(super) fn backed(&self, blob: u64, file: Arc<dyn Backing>) -> Arc<Backed> {
+        Backed::new(blob, file, self.pool.forgotten.load(Ordering::Acquire))
+    }
+
     fn make(&self, blob: u64) -> Result<Arc<Backed>> {
+        let since = self.pool.forgotten.load(Ordering::Acquire);
         let made = self.home.make(self.place(blob));
         let file = made.map_err(|error| failed("make", blob, &error))?;
         // Any change of it will be seen by its time.
         file.set_changed(UNTOUCHED).map_err(|error| failed("set the time of", blob, &error))?;
-        let backed = Backed::new(blob, file);
+        let backed = Backed::new(blob, file, since);
         if let Some(registrar) = self.pool.registrar() {
             backed.make_known(&registrar);
         }
@@ -292,6 +315,19 @@ impl Session {
                     waits -= 1;
                     local.work.tell();
                     self.0.volume.world.clock.sleep(OPEN_PAUSE).await;
+                }
+                None => self.note_numbers(local).await?,
+            }
+        }
+    }
+
+    /// An empty file of the home that was made now.
+    pub(super) async fn take_new(&self, local: &Local) -> Result<Arc<Backed>> {
+        loop {
+            let number = local.pool.state.lock().numbers.pop_front();
+            match number {
+                Some(blob) => {
+                    return local.make(blob).inspect_err(|_| local.pool.add_number(blob));
                 }
                 None => self.note_numbers(local).await?,
             }
@@ -397,6 +433,13 @@ impl Session {
             }
         }
         if !removed.is_empty() {
+            let places: Vec<Place> = removed.iter().map(|blob| local.place(*blob)).collect();
+            // Whoever finds one of them after the loss of power must know what it is.
+            if let Err(error) = local.home.sync_names(&places) {
+                removed.into_iter().for_each(|blob| local.pool.add_number(blob));
+                local.names_failed();
+                return Err(failed("remove some", 0, &error));
+            }
             let removed_ref = &removed;
             self.change(OpKind::Idempotent, |mut tx| async move {
                 tx.frees_space();
@@ -419,7 +462,7 @@ impl Session {
         let backed = match backed {
             Some(backed) => backed,
             None => match local.home.open(local.place(blob)) {
-                Ok(file) => Backed::new(blob, file),
+                Ok(file) => local.backed(blob, file),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                     local.pool.add_number(blob);
                     return Ok(Recycled::Kept);
@@ -436,6 +479,10 @@ impl Session {
             let gone = local.home.remove(local.place(blob));
             gone.map_err(|error| failed("remove", blob, &error))?;
             return Ok(Recycled::Removed);
+        }
+        if local.is_worn(&backed) {
+            local.scrap(blob)?;
+            return Ok(Recycled::Kept);
         }
         let emptied = backed.file.empty().and_then(|()| backed.file.set_changed(UNTOUCHED));
         emptied.map_err(|error| failed("empty", blob, &error))?;

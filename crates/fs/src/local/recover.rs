@@ -1,6 +1,5 @@
 //! What a session finds of the one before: files that were lent when it died.
 
-use super::pool::Backed;
 use super::{LocalFile, failed};
 use crate::error::Result;
 use crate::schema::{BackingRecord, Form, Parsed};
@@ -104,7 +103,10 @@ impl Session {
                     changed: (record.base.secs, record.base.nanos),
                     ..Stat::default()
                 };
-                let file = LocalFile::new(ino, Backed::new(blob, file), own, base, true);
+                let file = LocalFile::new(ino, local.backed(blob, file), own, base, true);
+                if record.suspect {
+                    self.recover_suspect(local, &file, same).await?;
+                }
                 file.synced.store(record.synced, Ordering::Release);
                 file.served_here.store(record.served_here, Ordering::Release);
                 local.insert(file);
@@ -145,7 +147,7 @@ impl Session {
                     %error,
                     "the file with an inode's bytes cannot be opened: reading it is an error"
                 );
-                let file = Backed::new(blob, Arc::new(Unreadable::new(&error)));
+                let file = local.backed(blob, Arc::new(Unreadable::new(&error)));
                 local.insert(LocalFile::new(ino, file, own, Stat::default(), true));
             }
         }

@@ -1,6 +1,6 @@
 //! Settling: what the record of an inode says becomes true again, after the last handle of it is gone.
 
-use super::pool::UNTOUCHED;
+use super::pool::{Backed, UNTOUCHED};
 use super::{Local, LocalFile, Moving, Registrar, failed};
 use crate::blob;
 use crate::error::{Kind, Result};
@@ -19,7 +19,7 @@ use std::time::Duration;
 const ROUND: usize = 256;
 /// Bytes that one transaction takes inline.
 const INLINE_BYTES: usize = 256 << 10;
-/// Inodes that one transaction settles.
+/// Inodes that one transaction settles: a bit of a number for each.
 const AT_ONCE: usize = 64;
 /// How long a large file waits, so that many are made durable at once, and none that goes soon: as long as the host waits
 /// to write what is not synced, which has done most of it by then.
@@ -67,6 +67,8 @@ struct Settling<'a> {
     file: Arc<LocalFile>,
     stat: Stat,
     how: How,
+    /// Where its bytes were written anew, and what is known of that file.
+    anew: Option<(Arc<Backed>, Stat)>,
     _moving: Moving<'a>,
     _doomed: Doomed,
 }
@@ -75,7 +77,8 @@ impl Shared {
     /// An inode is gone whose bytes were in a file of the home.
     pub(crate) fn give_back(&self, ino: Ino, blob: u64) {
         if let Some(local) = &self.local {
-            let file = local.remove(ino);
+            // Where its bytes were just written anew, what is known here is the file from before.
+            let file = local.remove(ino).filter(|file| file.backed.blob == blob);
             local.pool.retire(blob, file.map(|file| Arc::clone(&file.backed)));
             local.work.tell();
         }
@@ -107,9 +110,15 @@ impl Session {
                 }
             }
         }
-        let large: Vec<&Settling<'_>> =
-            settling.iter().filter(|one| matches!(one.how, How::Keep)).collect();
-        if let Err(error) = make_durable(local, &large) {
+        let mut settling = self.write_anew(local, settling).await;
+        let large: Vec<&LocalFile> = settling
+            .iter()
+            .filter(|one| matches!(one.how, How::Keep) && one.anew.is_none())
+            .map(|one| &*one.file)
+            .collect();
+        let durable = make_durable(local, &large);
+        self.note_suspects(local).await;
+        if let Err(error) = durable {
             drop(large);
             for one in settling {
                 local.closed_again(one.ino, one.closed, self.now() + WAITING);
@@ -132,21 +141,25 @@ impl Session {
             let batch_ref = &batch;
             let written = self
                 .change(OpKind::Idempotent, |mut tx| async move {
-                    for one in batch_ref {
-                        write(&mut tx, one).await?;
+                    let mut there: u64 = 0;
+                    for (at, one) in batch_ref.iter().enumerate() {
+                        there |= u64::from(write(&mut tx, one).await?) << at;
                     }
-                    Ok((tx, ()))
+                    Ok((tx, there))
                 })
                 .await;
-            if let Err(error) = written {
-                for one in batch.into_iter().chain(settling) {
-                    local.closed_again(one.ino, one.closed, self.now() + WAITING);
+            let there = match written {
+                Ok(there) => there,
+                Err(error) => {
+                    for one in batch.into_iter().chain(settling) {
+                        local.closed_again(one.ino, one.closed, self.now() + WAITING);
+                    }
+                    return Err(error);
                 }
-                return Err(error);
-            }
+            };
             done.settled += batch.len();
-            for one in batch {
-                local.settled_as(one);
+            for (at, one) in batch.into_iter().enumerate() {
+                local.settled_as(one, there & (1 << at) != 0);
             }
         }
         let (_, retired) = local.pool.counts();
@@ -265,6 +278,29 @@ impl Session {
         self.0.volume.world.clock.now()
     }
 
+    /// Writes the bytes of files anew that are suspect and keep them; those of which it cannot be done wait.
+    async fn write_anew<'a>(
+        &self,
+        local: &Local,
+        settling: Vec<Settling<'a>>,
+    ) -> Vec<Settling<'a>> {
+        let mut ready = Vec::with_capacity(settling.len());
+        for mut one in settling {
+            if matches!(one.how, How::Keep) && local.is_suspect(&one.file) {
+                match self.renew(local, &one.file).await {
+                    Ok(anew) => one.anew = Some(anew),
+                    Err(error) => {
+                        tracing::warn!(%error, ino = one.ino, "a suspect file is written anew later");
+                        local.closed_again(one.ino, one.closed, self.now() + MAPPED_AFTER);
+                        continue;
+                    }
+                }
+            }
+            ready.push(one);
+        }
+        ready
+    }
+
     /// What is to be done about an inode that was closed; `None` when it has to wait, or is open again. With `all`
     /// also what is mapped; `now` for what could wait.
     fn look_at<'a>(
@@ -292,7 +328,9 @@ impl Session {
         // What was only ever open for writing is not mapped.
         let mapped =
             file.maps.load(Ordering::Acquire) && file.backed.file.is_in_use().map_err(look)?;
-        if mapped && !all {
+        // What somebody may write to cannot be written anew.
+        let suspect = local.is_suspect(&file);
+        if mapped && (!all || suspect) {
             local.closed_again(ino, closed, self.now() + MAPPED_AFTER);
             return Ok(None);
         }
@@ -308,40 +346,39 @@ impl Session {
                 return Err(look(std::io::ErrorKind::UnexpectedEof.into()));
             }
             How::Inline(bytes)
-        } else if !now && self.now().saturating_sub(closed) < LARGE_AFTER {
+        } else if !now && !suspect && self.now().saturating_sub(closed) < LARGE_AFTER {
             local.closed_again(ino, closed, closed + LARGE_AFTER);
             return Ok(None);
         } else {
             How::Keep
         };
-        Ok(Some(Settling { ino, closed, file, stat, how, _moving: moving, _doomed: doomed }))
+        let anew = None;
+        Ok(Some(Settling { ino, closed, file, stat, how, anew, _moving: moving, _doomed: doomed }))
     }
 }
 
 /// Makes large files durable before their records count on them.
-fn make_durable(local: &Local, large: &[&Settling<'_>]) -> Result<()> {
+fn make_durable(local: &Local, large: &[&LocalFile]) -> Result<()> {
     if large.len() > ONE_BY_ONE {
-        return local.home.sync_all().map_err(|error| failed("sync all of", 0, &error));
+        local.sync_all()?;
+        return large.iter().try_for_each(|file| local.check_sound(file));
     }
-    for one in large {
-        let backed = &one.file.backed;
-        backed.file.sync().map_err(|error| failed("sync", backed.blob, &error))?;
-    }
-    Ok(())
+    large.iter().try_for_each(|file| local.sync_file(file, true))
 }
 
-/// Writes what the record is to say.
-async fn write(tx: &mut Tx, one: &Settling<'_>) -> Result<()> {
+/// Writes what the record is to say. False when there is none any more.
+async fn write(tx: &mut Tx, one: &Settling<'_>) -> Result<bool> {
     let (ino, blob) = (one.ino, one.file.backed.blob);
     let inode = tx.find_inode(ino, Read::Serializable).await?;
     let Some(mut inode) = inode else {
         // It was removed, and gave its file back then.
-        return Ok(());
+        return Ok(false);
     };
     match &one.how {
         // Else it was cut to nothing, and its time set to that of a file that nobody has touched.
         How::Untouched if inode.size == 0 => {
-            return tx.put_backing(blob, BackingRecord::default());
+            tx.put_backing(blob, BackingRecord::default())?;
+            return Ok(true);
         }
         How::Untouched => {
             one.file.note(&mut inode, &one.stat);
@@ -363,13 +400,20 @@ async fn write(tx: &mut Tx, one: &Settling<'_>) -> Result<()> {
             if inode.form == Form::Inline {
                 blob::put_inline(tx, &mut inode, &[]).await?;
             }
-            let taken = one.stat.taken;
+            let (kept, taken) = match &one.anew {
+                Some((anew, stat)) => (anew.blob, stat.taken),
+                None => (blob, one.stat.taken),
+            };
             tx.count_bytes(taken as i64 - inode.taken as i64);
-            (inode.form, inode.blob, inode.taken) = (Form::Local, blob, taken);
-            tx.delete_backing(blob)?;
+            (inode.form, inode.blob, inode.taken) = (Form::Local, kept, taken);
+            tx.delete_backing(kept)?;
+            if kept != blob {
+                tx.put_backing(blob, BackingRecord::default())?;
+            }
         }
     }
-    tx.put_inode(ino, &inode, &[Part::Data])
+    tx.put_inode(ino, &inode, &[Part::Data])?;
+    Ok(true)
 }
 
 impl Local {
@@ -382,7 +426,7 @@ impl Local {
         // Who looks at attributes just now has it too: what is read must be what was there.
         let shared = Arc::strong_count(file) > 1;
         let kept = self.pool.keepers.load(Ordering::Acquire) > 0;
-        if counts || shared || kept || !self.pool.has_room() {
+        if counts || shared || kept || self.is_worn(&backed) || !self.pool.has_room() {
             return self.pool.retire(backed.blob, Some(backed));
         }
         if let How::Inline(_) = one.how {
@@ -396,8 +440,14 @@ impl Local {
     }
 
     /// The record says what the file says: others may have the inode again.
-    fn settled_as(&self, one: Settling<'_>) {
-        // Who removed the inode meanwhile has given its file back.
+    fn settled_as(&self, one: Settling<'_>, was_there: bool) {
+        if one.anew.is_some() && was_there {
+            let before = Arc::clone(&one.file.backed);
+            self.pool.retire(before.blob, Some(before));
+            *one.file.anew.lock() = None;
+        }
+        // Who removed the inode meanwhile has given its file back. One that was written anew for it and that it did not
+        // get stays noted as nobody's.
         let there = self.table.lock().files.get(&one.ino).cloned();
         if !there.is_some_and(|file| Arc::ptr_eq(&file, &one.file)) {
             return;
@@ -411,8 +461,11 @@ impl Local {
             How::Keep if self.knows_enough() => drop(self.remove(one.ino)),
             How::Keep => {
                 self.settled.fetch_add(1, Ordering::AcqRel);
-                let backed = Arc::clone(&one.file.backed);
-                self.insert(LocalFile::new(one.ino, backed, true, one.stat, false));
+                let (backed, stat) = match one.anew {
+                    Some(anew) => anew,
+                    None => (Arc::clone(&one.file.backed), one.stat),
+                };
+                self.insert(LocalFile::new(one.ino, backed, true, stat, false));
             }
         }
     }

@@ -8,7 +8,8 @@ use crate::types::{Ino, Time};
 const VERSION: u8 = 1;
 const SYNCED: u8 = 1;
 const SERVED_HERE: u8 = 2;
-const FLAGS_END: u8 = 4;
+const SUSPECT: u8 = 4;
+const FLAGS_END: u8 = 8;
 
 /// Who has a backing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,6 +22,9 @@ pub struct BackingRecord {
     pub base: Time,
     /// A client may have the file open through the daemon: others must open it that way too.
     pub served_here: bool,
+    /// A sync of it failed, and the host may have forgotten what it should have written: until it was written anew no
+    /// other sync counts.
+    pub suspect: bool,
 }
 
 impl BackingRecord {
@@ -29,6 +33,7 @@ impl BackingRecord {
         let mut flags = 0;
         flags |= if self.synced { SYNCED } else { 0 };
         flags |= if self.served_here { SERVED_HERE } else { 0 };
+        flags |= if self.suspect { SUSPECT } else { 0 };
         let mut out = Writer::with_capacity(16);
         out.byte(VERSION).byte(flags).number(self.ino);
         if self.ino != 0 {
@@ -51,7 +56,7 @@ impl BackingRecord {
             return None;
         }
         let (synced, served_here) = (flags & SYNCED != 0, flags & SERVED_HERE != 0);
-        Some(Self { ino, synced, base, served_here })
+        Some(Self { ino, synced, base, served_here, suspect: flags & SUSPECT != 0 })
     }
 }
 
@@ -62,9 +67,11 @@ mod tests {
     #[test]
     fn a_backing_record_comes_back_as_it_was() {
         for ino in [0, 1, u64::MAX >> 1] {
-            for (synced, served_here) in [(false, false), (ino != 0, false), (false, ino != 0)] {
+            for flag in 0..4 {
                 let base = Time { secs: ino as i64, nanos: 0 };
-                let record = BackingRecord { ino, synced, base, served_here };
+                let is = |this| ino != 0 && flag == this;
+                let (synced, served_here, suspect) = (is(1), is(2), is(3));
+                let record = BackingRecord { ino, synced, base, served_here, suspect };
                 let bytes = record.encode(b"k");
                 assert_eq!(BackingRecord::decode(b"k", &bytes), Some(record));
                 assert_eq!(BackingRecord::decode(b"l", &bytes), None);

@@ -115,7 +115,8 @@ fn records_are_what_they_were() {
 
     let mut local = plain.clone();
     (local.form, local.blob, local.size, local.taken) = (Form::Local, 301, 1 << 20, 1 << 19);
-    let lent = BackingRecord { ino: 300, synced: true, base: time(1), served_here: false };
+    let lent = BackingRecord { ino: 300, synced: true, base: time(1), ..BackingRecord::default() };
+    let suspect = BackingRecord { suspect: true, synced: false, ..lent };
 
     let mut data = Data { allocated: Bits::of(0..70), layers: Vec::new() };
     data.store(0, Some(0));
@@ -154,6 +155,7 @@ fn records_are_what_they_were() {
         ("local file", local.encode(key, 300)),
         ("backing, free", BackingRecord::default().encode(key)),
         ("backing, lent", lent.encode(key)),
+        ("backing, suspect", suspect.encode(key)),
         ("entry", Entry { ino: 300, file_type: FileType::Directory }.encode(key)),
         ("map, zero", MapEntry::Zero.encode(key)),
         ("map, data", MapEntry::Data(data).encode(key)),
@@ -263,6 +265,7 @@ const GOLDEN_RECORDS: &[(&str, &str)] = &[
     ),
     ("backing, free", "0100007ff80ad8"),
     ("backing, lent", "0101ac02010000000000000005000000462693c5"),
+    ("backing, suspect", "0104ac0201000000000000000500000034089f33"),
     ("entry", "0104ac02fc94321f"),
     ("map, zero", "01006ae32f39"),
     (

@@ -54,7 +54,7 @@ struct Life {
     random: SeededRandom,
 }
 
-fn world(disk: &SimDisk, clock: &SimClock, home: SimHome) -> Result<World> {
+pub(crate) fn world(disk: &SimDisk, clock: &SimClock, home: SimHome) -> Result<World> {
     let options = kv_local::Options { memory_bytes: 400_000, level_scale: 1 << 14 };
     let random: Arc<dyn Random> = Arc::new(SeededRandom::new(3));
     let engine =
@@ -64,12 +64,12 @@ fn world(disk: &SimDisk, clock: &SimClock, home: SimHome) -> Result<World> {
     Ok(World { store, clock, random, home: Some(Arc::new(home)) })
 }
 
-fn home(disk: &SimDisk, clock: &SimClock) -> SimHome {
+pub(crate) fn home(disk: &SimDisk, clock: &SimClock) -> SimHome {
     let home = SimHome::new(Arc::new(disk.clone()), Arc::new(clock.clone()), 1);
     home.with_descriptors().unwrap()
 }
 
-async fn begin(volume: &Volume) -> Result<Session> {
+pub(crate) async fn begin(volume: &Volume) -> Result<Session> {
     let session = Session::start(volume, options()).await?;
     session.set_registrar(Some(Arc::new(Kernel::default())));
     session.settle(false).await?;

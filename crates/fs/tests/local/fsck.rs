@@ -328,6 +328,10 @@ impl Home for Picky {
         self.0.sync_all()
     }
 
+    fn sync_names(&self, places: &[Place]) -> io::Result<()> {
+        self.0.sync_names(places)
+    }
+
     fn life(&self) -> u64 {
         self.0.life()
     }

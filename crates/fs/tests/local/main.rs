@@ -21,6 +21,7 @@ mod removal;
 mod saved;
 #[cfg(feature = "model")]
 mod short;
+mod suspect;
 mod times;
 #[cfg(feature = "model")]
 mod twin;
