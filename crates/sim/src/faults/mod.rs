@@ -221,15 +221,15 @@ fn survived(
     stays(machine, reference, &stack, forgets)
 }
 
-/// Whether syncs fail, and forget what they should have written.
+/// Whether syncs fail and forget what they should have written, while nothing can be written at all: not even which
+/// files of the home that was.
 fn forgets(kind: FaultKind) -> bool {
-    use FaultKind::{Error, Errors, ReadOnly, SyncError};
-    matches!(kind, Error | Errors | ReadOnly | SyncError)
+    matches!(kind, FaultKind::Errors | FaultKind::ReadOnly)
 }
 
-/// What is there when a session ends in good order is there after the loss of power, also what a sync of the store
-/// that failed before has forgotten. Where it was a sync of a file of the home, its bytes and the file itself are not
-/// promised: who was told that it failed must write it again.
+/// What is there when a session ends in good order is there after the loss of power, also what a sync that failed before
+/// has forgotten. Where it was one of a file of the home, and that could not be noted before the process died, its bytes
+/// and the file itself are not promised: who was told that it failed must write it again.
 fn stays(
     machine: &Machine,
     reference: &Reference,

@@ -45,7 +45,7 @@ fn power_cut_anywhere_loses_nothing_of_a_home() {
 
 #[test]
 fn a_bad_disk_loses_nothing_of_a_home() {
-    let plan = faults::Plan { start: 2, seeds: 1, steps: 0, home_steps: 100, every: 97 };
+    let plan = faults::Plan { start: 2, seeds: 1, steps: 0, home_steps: 100, every: 29 };
     passes(|out| faults::run(&plan, out));
 }
 
