@@ -548,6 +548,7 @@ fn what_returned_is_there_after_the_disk_failed() {
         FaultKind::Full,
         FaultKind::Fills,
         FaultKind::ShortWrite,
+        FaultKind::SyncError,
         FaultKind::ReadOnly,
         FaultKind::ReadError,
         FaultKind::ReadErrors,
