@@ -1,5 +1,6 @@
 //! setattr: mode, owner, size and times.
 
+use super::remove;
 use crate::access::{self, WRITE};
 use crate::blob;
 use crate::error::{
@@ -23,6 +24,11 @@ impl Session {
         set: &SetAttr,
         handle: Option<Handle>,
     ) -> Result<Attr> {
+        if handle.is_none()
+            && let Some(attr) = self.setattr_quickly(caller, ino, set)?
+        {
+            return Ok(attr);
+        }
         let mut by_handle = false;
         if let Some(handle) = handle {
             let file = self.0.handles.file(handle)?;
@@ -36,6 +42,59 @@ impl Session {
             by_handle = writes;
         }
         self.setattr_checked(caller, ino, set, by_handle).await
+    }
+
+    /// The same the short way, of what is inline, without its size; `None` when nothing was done, and it has to be done
+    /// the other way.
+    pub fn setattr_quickly(
+        &self,
+        caller: &Caller,
+        ino: Ino,
+        set: &SetAttr,
+    ) -> Result<Option<Attr>> {
+        let setting = || {
+            let named = set.mode.is_some()
+                || set.uid.is_some()
+                || set.gid.is_some()
+                || set.atime.is_some()
+                || set.mtime.is_some();
+            if !named || set.size.is_some() || !has_whole_times(set) {
+                return None;
+            }
+            let mut quick = self.quick(caller)?;
+            let mut inode = quick.inode(ino).filter(remove::is_plain)?;
+            // One that is away has its times elsewhere.
+            if is_away(&self.0, ino) {
+                return None;
+            }
+            let before = owner(&inode);
+            if set.uid.is_some() || set.gid.is_some() {
+                chown(caller, &mut inode, set);
+            }
+            if let Some(bits) = set.mode {
+                inode.mode = inode.mode & mode::TYPE | bits & mode::PERMISSIONS;
+            }
+            set_times(&mut inode, set, quick.now);
+            inode.ctime = quick.now;
+            match before == owner(&inode) {
+                true => quick.put_inode(ino, &inode),
+                false => quick.put_access(ino, &inode),
+            }
+            let mut attr = self.0.attr_of(ino, &inode, Default::default()).ok()?;
+            if set.atime.is_some() {
+                // Not what waits to be written of earlier reads.
+                attr.atime = inode.atime;
+            }
+            Some((quick, attr))
+        };
+        let Some((quick, attr)) = setting() else {
+            return Ok(None);
+        };
+        let done = quick.commit(&attr)?;
+        if done.is_some() && set.atime.is_some() {
+            self.0.times.forget(ino);
+        }
+        Ok(done.map(|()| attr))
     }
 
     pub(super) async fn setattr_checked(
@@ -126,15 +185,9 @@ async fn setattr_in(
     if let Some(bits) = set.mode {
         chmod(tx, caller, ino, &mut inode, bits).await?;
     }
-    if let Some(time) = set.atime {
-        inode.atime = time_to_set(tx, time);
-        inode.accessed_hour = inode.accessed_hour.max(hour_of(tx.now));
-    }
-    if let Some(time) = set.mtime {
-        inode.mtime = time_to_set(tx, time);
-        if let Some(file) = how.file {
-            file.backed.set_changed(inode.mtime)?;
-        }
+    set_times(&mut inode, set, tx.now);
+    if let Some(file) = how.file.filter(|_| set.mtime.is_some()) {
+        file.backed.set_changed(inode.mtime)?;
     }
     inode.ctime = tx.now;
     if inode.has_sides() && (set.mtime.is_some() || set.size.is_some()) {
@@ -142,7 +195,6 @@ async fn setattr_in(
         let changed = tx.keys.changed(ino);
         tx.delete(&changed)?;
     }
-    let owner = |inode: &Inode| (inode.mode, inode.uid, inode.gid, inode.access_acl);
     if owner(&before) != owner(&inode) {
         parts.push(Part::Access);
     }
@@ -162,11 +214,29 @@ async fn setattr_in(
     Ok(attr)
 }
 
-fn time_to_set(tx: &Tx, time: SetTime) -> Time {
-    match time {
-        SetTime::Now => tx.now,
+/// What says who may do what with an inode.
+fn owner(inode: &Inode) -> (u32, u32, u32, bool) {
+    (inode.mode, inode.uid, inode.gid, inode.access_acl)
+}
+
+fn set_times(inode: &mut Inode, set: &SetAttr, now: Time) {
+    let time = |time| match time {
+        SetTime::Now => now,
         SetTime::To(time) => time,
+    };
+    if let Some(atime) = set.atime {
+        inode.atime = time(atime);
+        inode.accessed_hour = inode.accessed_hour.max(hour_of(now));
     }
+    if let Some(mtime) = set.mtime {
+        inode.mtime = time(mtime);
+    }
+}
+
+/// Whether the times to set are times.
+fn has_whole_times(set: &SetAttr) -> bool {
+    let is_whole = |time| !matches!(time, SetTime::To(Time { nanos: 1_000_000_000.., .. }));
+    [set.atime, set.mtime].into_iter().flatten().all(is_whole)
 }
 
 async fn check(
@@ -177,12 +247,8 @@ async fn check(
     set: &SetAttr,
     by_handle: bool,
 ) -> Result<()> {
-    for time in [set.atime, set.mtime].into_iter().flatten() {
-        if let SetTime::To(time) = time
-            && time.nanos >= 1_000_000_000
-        {
-            return Err(invalid("a time has less than 10^9 nanoseconds"));
-        }
+    if !has_whole_times(set) {
+        return Err(invalid("a time has less than 10^9 nanoseconds"));
     }
     if set.size.is_some() {
         if inode.is_dir() {

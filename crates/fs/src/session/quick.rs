@@ -139,6 +139,13 @@ impl Quick<'_> {
         self.put_inode(ino, inode);
     }
 
+    /// An inode of which it changed who may do what.
+    pub(crate) fn put_access(&mut self, ino: Ino, inode: &Inode) {
+        let part = self.shared.volume.keys.part(ino, Part::Access);
+        self.marks.push(KeyRange::point(&part));
+        self.put_inode(ino, inode);
+    }
+
     /// What an inode has inline, without the zeros at its end; `None` when that is not to be had so.
     pub(crate) fn inline(&self, inode: &Inode) -> Option<Bytes> {
         if inode.inline_len == 0 {

@@ -16,8 +16,9 @@ use home::SimHome;
 use std::sync::Arc;
 
 /// What is done the short way, of what random operations do.
-const SHORT: [&str; 9] =
-    ["Create", "Link", "Lookup", "Mkdir", "Rename", "Rmdir", "Symlink", "Unlink", "Write"];
+const SHORT: [&str; 10] = [
+    "Create", "Link", "Lookup", "Mkdir", "Rename", "Rmdir", "SetAttr", "Symlink", "Unlink", "Write",
+];
 
 pub(crate) type Seeds = std::ops::Range<u64>;
 pub(crate) const SEEDS: Seeds = 0..200;

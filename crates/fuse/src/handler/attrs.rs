@@ -41,6 +41,9 @@ impl Handler {
             Some(_) => writer(header, what.kill),
             None => caller(header, 0),
         };
+        if let Some(attr) = self.session.setattr_quickly(&caller, header.ino, &set)? {
+            return Ok(Reply::Attr { attr, ttl: self.policy.ttl.attr });
+        }
         let handle = match what.handle {
             Some(handle) => Some(self.file(header, handle).await?),
             None => None,
