@@ -276,16 +276,24 @@ pub struct Handle(pub u64);
 pub struct DirHandle(pub u64);
 
 /// One name of a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DirEntry {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirEntry<N = bytes::Bytes> {
     /// The name.
-    pub name: bytes::Bytes,
+    pub name: N,
     /// What it names.
     pub ino: Ino,
     /// What that is.
     pub file_type: FileType,
     /// Where to go on behind this entry.
     pub cookie: u64,
+}
+
+impl DirEntry {
+    /// The same, with the name where it is.
+    pub fn by_ref(&self) -> DirEntry<&[u8]> {
+        let &Self { ref name, ino, file_type, cookie } = self;
+        DirEntry { name, ino, file_type, cookie }
+    }
 }
 
 /// The volume as a whole.

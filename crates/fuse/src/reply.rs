@@ -88,6 +88,6 @@ pub(crate) enum Reply {
 /// One name for a listing, with what is known of its inode when that was asked for.
 #[derive(Debug)]
 pub(crate) struct Listed<'a> {
-    pub(crate) entry: &'a DirEntry,
+    pub(crate) entry: DirEntry<&'a [u8]>,
     pub(crate) attr: Option<&'a Attr>,
 }

@@ -68,6 +68,20 @@ impl Session {
         Ok(answered.filter_map(|at| piece.entry(at)).collect())
     }
 
+    /// The same, told one by one to `each`, until it wants no more.
+    pub async fn readdir_each(
+        &self,
+        handle: DirHandle,
+        cookie: u64,
+        limit: usize,
+        mut each: impl FnMut(DirEntry<&[u8]>) -> bool,
+    ) -> Result<()> {
+        let dir = self.0.handles.dir(handle)?;
+        let Reading { piece, mut answered, .. } = self.read_on(&dir, cookie, limit).await?;
+        answered.all(|at| piece.look(at).is_none_or(&mut each));
+        Ok(())
+    }
+
     /// The same, with what is known of each entry's inode. An entry is what its name stands for now, and is
     /// left out when that is nothing any more: the kernel keeps what it is told here.
     pub async fn readdirplus(

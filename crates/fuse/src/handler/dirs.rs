@@ -5,6 +5,7 @@ use crate::reply::{Errno, Listed, Reply};
 use crate::request::Header;
 use crate::wire::encode::Listing;
 use crate::wire::numbers::fopen;
+use fs::DirEntry;
 
 impl Handler {
     pub(crate) async fn opendir(&self, header: Header) -> Result<Reply, Errno> {
@@ -23,13 +24,10 @@ impl Handler {
     ) -> Result<Reply, Errno> {
         let handle = self.dir(header, handle).await?;
         let limit = Listing::entries(len, false);
-        let entries = self.session.readdir(handle, cookie, limit).await?;
         let mut listing = Listing::new(len);
-        for entry in &entries {
-            if !listing.push(&Listed { entry, attr: None }, self.policy.ttl) {
-                break;
-            }
-        }
+        let each =
+            |entry: DirEntry<&[u8]>| listing.push(&Listed { entry, attr: None }, self.policy.ttl);
+        self.session.readdir_each(handle, cookie, limit, each).await?;
         Ok(Reply::Listing(listing.into_bytes()))
     }
 
@@ -45,7 +43,7 @@ impl Handler {
         let entries = self.session.readdirplus(handle, cookie, limit).await?;
         let mut listing = Listing::new(len);
         for (entry, attr) in &entries {
-            if !listing.push(&Listed { entry, attr: Some(attr) }, self.policy.ttl) {
+            if !listing.push(&Listed { entry: entry.by_ref(), attr: Some(attr) }, self.policy.ttl) {
                 break;
             }
         }

@@ -255,7 +255,7 @@ impl Listing {
 
     /// Adds an entry. False when there is no room left for it.
     pub(crate) fn push(&mut self, listed: &Listed<'_>, ttl: Ttl) -> bool {
-        let name = &listed.entry.name;
+        let name = listed.entry.name;
         let fixed = if listed.attr.is_some() { DIRENTPLUS } else { DIRENT };
         let len = (fixed + name.len()).next_multiple_of(8);
         if self.bytes.len() + len > self.room {
@@ -264,7 +264,7 @@ impl Listing {
         let end = self.bytes.len() + len;
         if let Some(attr) = listed.attr {
             // The kernel wants no inode for the directory itself and the one above.
-            let dots = name.as_ref() == b"." || name.as_ref() == b"..";
+            let dots = name == b"." || name == b"..";
             let ino = if dots { 0 } else { attr.ino };
             self.bytes.extend_from_slice(&entry_bytes(ino, attr, ttl));
         }

@@ -90,9 +90,17 @@ impl Piece {
 
     /// The entry at a place.
     pub(crate) fn entry(&self, at: usize) -> Option<DirEntry> {
-        let (named, cookie) = (self.entries.get(at)?, *self.cookies.get(at)?);
-        let &Named { ino, file_type, .. } = named;
+        let DirEntry { ino, file_type, cookie, .. } = self.look(at)?;
         Some(DirEntry { name: self.name(at)?, ino, file_type, cookie })
+    }
+
+    /// The same, with the name where it is.
+    pub(crate) fn look(&self, at: usize) -> Option<DirEntry<&[u8]>> {
+        let (named, cookie) = (self.entries.get(at)?, *self.cookies.get(at)?);
+        let &Named { ino, part, start, len, file_type } = named;
+        let start = start as usize;
+        let name = self.parts.get(part as usize)?.get(start..start + len as usize)?;
+        Some(DirEntry { name, ino, file_type, cookie })
     }
 
     pub(crate) fn name(&self, at: usize) -> Option<Bytes> {
