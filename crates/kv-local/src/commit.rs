@@ -315,6 +315,7 @@ impl Shared {
     /// Writes the record of a transaction to the end of the buffer.
     fn write_record(&self, pipeline: &mut Pipeline, one: &Accepted) {
         let (synced, log) = (self.syncs.synced(), pipeline.log.number());
+        pipeline.log.note_synced(synced);
         let start = record::begin(&mut pipeline.buffer);
         for change in &one.changes {
             change.encode(&mut pipeline.buffer);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Folding waits for a merge when level 0 has this many tables: reading would get slow.
-const LEVEL0_TABLES_MAX: usize = 12;
+pub(crate) const LEVEL0_TABLES_MAX: usize = 12;
 
 impl Shared {
     /// Writes the frozen layer to a table. False when there is none.

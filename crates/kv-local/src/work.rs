@@ -1,5 +1,6 @@
 //! Work in the background: folding layers into tables and merging tables, and who waits for it.
 
+use crate::fold::LEVEL0_TABLES_MAX;
 use crate::shared::Shared;
 use base::sync::{Condvar, Mutex};
 use kv::{Error, ErrorKind, Result};
@@ -7,6 +8,12 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
+use std::time::Duration;
+
+/// Nobody commits for so long: it is quiet.
+const MOMENT: Duration = Duration::from_millis(5);
+/// With so many tables of level 0, two thirds of those that folding waits for, merging waits for no quiet moment.
+const TABLES_WAITING_MAX: usize = LEVEL0_TABLES_MAX / 3 * 2;
 
 /// What is to be done, and how it went.
 #[derive(Debug, Default)]
@@ -94,6 +101,19 @@ impl Work {
             }
             state = self.changed.wait(state);
         }
+    }
+
+    /// Waits a moment, or until there is something new to do.
+    fn pause(&self) {
+        let state = self.state.lock();
+        if !self.is_stopping() {
+            drop(self.changed.wait_for(state, MOMENT));
+        }
+    }
+
+    /// Whether somebody waits for a layer to be folded.
+    fn is_fold_awaited(&self) -> bool {
+        !self.state.lock().waiting.is_empty()
     }
 
     fn want_reclaim(&self, bytes: u64) {
@@ -204,9 +224,29 @@ pub(crate) fn fold_now(shared: &Shared) {
     }
 }
 
+/// Waits for a moment in which nobody commits, as long as the work is not `pressing`: who commits much for a short
+/// time has the CPU and the disk, and what is to be done is done behind that.
+fn wait_for_quiet(shared: &Shared, pressing: impl Fn() -> bool) {
+    let newest = || shared.visible.lock_soon().version;
+    let mut seen = newest();
+    while !pressing() && !shared.work.is_stopping() {
+        shared.work.pause();
+        let now = newest();
+        if now == seen {
+            return;
+        }
+        seen = now;
+    }
+}
+
 /// The thread that folds.
 pub(crate) fn fold_forever(shared: &Shared) {
     while shared.work.wait(|state| &mut state.fold_wanted) {
+        // There must be time left before the next layer is full.
+        let half = shared.options.overlay_bytes() / 2;
+        wait_for_quiet(shared, || {
+            shared.work.is_fold_awaited() || shared.visible.lock_soon().active.bytes() >= half
+        });
         guarded(shared, || fold_now(shared));
     }
 }
@@ -221,7 +261,14 @@ pub(crate) fn merge_forever(shared: &Shared) {
                 shared.work.reclaim_ended(shared.reclaim(bytes));
             }
             let busy = || shared.work.is_stopping() || shared.work.is_reclaim_wanted();
-            while !busy() && matches!(shared.merge(), Ok(true)) {}
+            let pressing = || {
+                let tables = shared.visible.lock_soon().levels.level(0).len();
+                busy() || tables >= TABLES_WAITING_MAX
+            };
+            wait_for_quiet(shared, pressing);
+            while !busy() && matches!(shared.merge(), Ok(true)) {
+                wait_for_quiet(shared, pressing);
+            }
         });
     }
 }

@@ -4,7 +4,7 @@ use super::name_of;
 use crate::error::io_error;
 use base::disk::Window;
 use base::{Disk, File};
-use kv::{Error, Result};
+use kv::{Error, Result, Version};
 use std::sync::Arc;
 
 /// A log that is written.
@@ -24,6 +24,9 @@ pub(crate) struct Log {
     window: Option<(u64, Box<dyn Window>)>,
     /// A window can be had, as far as is known.
     has_windows: bool,
+    /// The newest version that was known to be synced, and how long the log was when that became known.
+    synced: Version,
+    synced_len: u64,
 }
 
 /// How much of the log is in memory at once.
@@ -57,7 +60,18 @@ impl Log {
 
     /// Starts log number `number` in a file that the disk has given `room`, whatever stands there.
     pub(crate) fn over(number: u64, file: Arc<dyn File>, room: u64, step: u64) -> Self {
-        Self { number, file, len: 0, allocated: 0, room, step, window: None, has_windows: true }
+        Self {
+            number,
+            file,
+            len: 0,
+            allocated: 0,
+            room,
+            step,
+            window: None,
+            has_windows: true,
+            synced: 0,
+            synced_len: 0,
+        }
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -70,6 +84,19 @@ impl Log {
 
     pub(crate) fn file(&self) -> &Arc<dyn File> {
         &self.file
+    }
+
+    /// Hears how far the log is synced.
+    pub(crate) fn note_synced(&mut self, synced: Version) {
+        if self.synced != synced {
+            (self.synced, self.synced_len) = (synced, self.len);
+        }
+    }
+
+    /// Whether it is synced again and again. A sync writes all of a window, of which little may have been used,
+    /// and makes what is left of it need a fault for each page: then calls are cheaper.
+    fn is_synced_often(&self) -> bool {
+        self.synced_len > 0 && self.len - self.synced_len < WINDOW_BYTES
     }
 
     /// Appends whole records.
@@ -114,10 +141,10 @@ impl Log {
     /// Takes what comes next into memory. A record that does not fit is written by a call.
     #[cold]
     fn move_window(&mut self) {
-        if !self.has_windows {
+        self.window = None;
+        if !self.has_windows || self.is_synced_often() {
             return;
         }
-        self.window = None;
         let start = self.len / PAGE_BYTES * PAGE_BYTES;
         let len = (self.allocated - start).min(WINDOW_BYTES) / PAGE_BYTES * PAGE_BYTES;
         if len == 0 {
