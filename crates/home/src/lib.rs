@@ -107,6 +107,15 @@ pub trait Backing: Send + Sync + Debug {
     /// Fills `buffer` from `offset` as far as the file goes; returns how far that was.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
+    /// The bytes from `offset` on, at most `len` and not past the end.
+    fn read(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        let left = usize::try_from(self.stat()?.len.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; len.min(left)];
+        let read = self.read_at(&mut bytes, offset)?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
     /// Writes all of `bytes` at `offset`. After an error any part may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Bytes that are read at once, at most: memory for more is not taken before they are there.
+const READ_AT_ONCE: usize = 4 << 20;
 /// Bytes that are copied at once where the host cannot copy by itself.
 const COPY_BYTES: usize = 1 << 20;
 /// `UTIME_OMIT`: a time that stays as it is.
@@ -284,6 +286,23 @@ impl Backing for LocalFile {
             changed: time(found.mtime(), found.mtime_nsec()),
             status_changed: time(found.ctime(), found.ctime_nsec()),
         })
+    }
+
+    fn read(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        // One call, mostly: it is not asked how long the file is, and no memory is cleared.
+        let mut bytes = Vec::new();
+        while bytes.len() < len {
+            bytes.reserve_exact((len - bytes.len()).min(READ_AT_ONCE));
+            let at = offset.saturating_add(bytes.len() as u64);
+            match rustix::io::pread(&self.file, rustix::buffer::spare_capacity(&mut bytes), at) {
+                Ok(0) => break,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // There may have been more room.
+        bytes.truncate(len);
+        Ok(bytes)
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

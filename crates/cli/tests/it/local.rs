@@ -14,6 +14,8 @@ use crate::peer::Peer;
 
 /// More than a file has inline.
 const LARGE: usize = 40_000;
+/// More than is read in the kernel's cache.
+const HUGE: usize = 200_000;
 const SMALL: usize = 5000;
 
 const WAYS: [(&str, OFlags); 7] = [
@@ -139,7 +141,7 @@ fn pairs(ground: &Ground, peer: &mut Peer, files: &mut [Known]) {
 
 fn forms_and_ways(mut ground: Ground, proof: &str) {
     let Some(mut peer) = Peer::start(proof) else { return };
-    let mut files: Vec<Known> = [("small", SMALL), ("large", LARGE)]
+    let mut files: Vec<Known> = [("small", SMALL), ("large", LARGE), ("huge", HUGE)]
         .map(|(name, len)| {
             let path = ground.file(name, vec![1; len]);
             Known { path, bytes: vec![1; len], round: 1 }
@@ -163,7 +165,7 @@ fn forms_and_ways(mut ground: Ground, proof: &str) {
     }
     drop((reader, writer));
     files.push(growing);
-    pairs(&ground, &mut peer, &mut files[2..]);
+    pairs(&ground, &mut peer, &mut files[3..]);
     ground.remount();
     for known in &files {
         known.check(&[], "after all");
@@ -260,8 +262,14 @@ fn a_mapping_and_a_writer_outlive_the_daemon() {
     if ground.is_native() {
         return;
     }
-    let path = ground.file("large", vec![1; LARGE]);
-    let small = ground.at("small");
+    for len in [LARGE, HUGE] {
+        outlive(&mut ground, &mut peer, len);
+    }
+}
+
+fn outlive(ground: &mut Ground, peer: &mut Peer, len: usize) {
+    let path = ground.file(format!("{len}"), vec![1; len]);
+    let small = ground.at(format!("small beside {len}"));
     let mut writer = File::create_new(&small).unwrap();
     writer.write_all(b"before").unwrap();
     let reader = File::open(&path).unwrap();
@@ -280,7 +288,7 @@ fn a_mapping_and_a_writer_outlive_the_daemon() {
         // Opened anew beside those that were open before.
         let file = File::options().read(true).write(true).open(&path).unwrap();
         file.write_all_at(&[9; 10], 20_000 + u64::from(round) * 100).unwrap();
-        let mut bytes = vec![0; LARGE];
+        let mut bytes = vec![0; len];
         reader.read_exact_at(&mut bytes, 0).unwrap();
         let at = 100 + usize::from(round) * 100;
         assert_eq!(&bytes[at..at + 4], b"here", "round {round}");
@@ -296,7 +304,7 @@ fn a_mapping_and_a_writer_outlive_the_daemon() {
     let bytes = fs::read(&path).unwrap();
     assert_eq!(
         (bytes.len(), &bytes[100..104], &bytes[300..304]),
-        (LARGE, &b"here"[..], &b"here"[..])
+        (len, &b"here"[..], &b"here"[..])
     );
 }
 

@@ -7,7 +7,7 @@ use crate::error::{Error, Kind, Result, no_space};
 use crate::schema::{BackingRecord, Part};
 use crate::session::{OpKind, Session};
 use crate::types::{Caller, FILE_BYTES_MAX, Fallocate, Ino, Seek, Time};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use home::Wanted;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,13 +22,8 @@ const SYNCED_AT_ONCE: usize = 64;
 impl Backed {
     /// The bytes from `offset` on, at most `len` and not past the end.
     pub(crate) fn read(&self, offset: u64, len: u64) -> Result<Bytes> {
-        let failed = |error| failed("read", self.blob, &error);
-        let size = self.file.stat().map_err(failed)?.len;
-        let len = size.saturating_sub(offset).min(len);
-        let mut bytes = BytesMut::zeroed(usize::try_from(len).unwrap_or(0));
-        let read = self.file.read_at(&mut bytes, offset).map_err(failed)?;
-        bytes.truncate(read);
-        Ok(bytes.freeze())
+        let read = self.file.read(offset, usize::try_from(len).unwrap_or(usize::MAX));
+        read.map(Bytes::from).map_err(|error| failed("read", self.blob, &error))
     }
 
     /// Cuts or extends it.
@@ -98,6 +93,13 @@ impl Session {
 
     /// Notes that somebody reads an inode.
     pub(crate) async fn note_read_of(&self, ino: Ino) -> Result<()> {
+        let shared = &self.0;
+        if shared.private
+            && let Some(inode) = shared.newest().and_then(|at| shared.look_inode(at, ino))
+        {
+            shared.note_read(ino, &inode, 0);
+            return Ok(());
+        }
         self.view(|mut tx| async move {
             if let Some(inode) = tx.find_inode(ino, kv::Read::Snapshot).await? {
                 tx.session.note_read(ino, &inode, 0);

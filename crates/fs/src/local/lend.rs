@@ -1,6 +1,6 @@
 //! How an inode gets a file of the home: when it is made, when it is opened, and when it outgrows its record.
 
-use super::pool::{Backed, UNTOUCHED};
+use super::pool::{Backed, InCache, Opened, Registrar, UNTOUCHED};
 use super::{Entered, Local, LocalFile, Moving, Using, failed, time};
 use crate::access;
 use crate::blob;
@@ -15,8 +15,33 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// Files up to this size are read in the kernel's cache.
+const CACHED_BYTES_MAX: u64 = 128 << 10;
 /// How long is waited for bytes that are being moved.
 const PAUSE: Duration = Duration::from_micros(50);
+
+/// What the record of an inode that is opened says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    pub(crate) form: Form,
+    pub(crate) mode: u32,
+    pub(crate) size: u64,
+}
+
+impl Seen {
+    pub(crate) fn of(inode: &Inode) -> Self {
+        Self { form: inode.form, mode: inode.mode, size: inode.size }
+    }
+}
+
+/// How a handle is served: by this process, if nothing else is said.
+#[derive(Debug, Default)]
+pub(crate) struct Served {
+    /// The file that the kernel is to use by itself.
+    pub(crate) backed: Option<Arc<Backed>>,
+    /// It could use one by itself, and is to read it in its cache.
+    pub(crate) in_cache: Option<InCache>,
+}
 
 /// A file that is about to be lent to an inode that is about to be made. Given back when this is dropped.
 #[derive(Debug)]
@@ -112,7 +137,11 @@ impl Session {
             Some(local) if !flags.read && (flags.write || flags.append) => local.pool.registrar(),
             _ => None,
         };
-        if registrar.is_some_and(|to| to.begin_direct(ino)) { Way::Direct } else { Way::Cached }
+        if registrar.is_some_and(|to| to.begin(ino, Opened::PastCache)) {
+            Way::Direct
+        } else {
+            Way::Cached
+        }
     }
 
     /// The directory above a directory, when that is known without asking the store.
@@ -318,25 +347,31 @@ impl Session {
         Ok(())
     }
 
-    /// How an inode that was just opened is served: the file that the kernel is to use by itself, or `None`
-    /// for this process.
+    /// How an inode that was just opened is served.
     pub(crate) async fn serve(
         &self,
         ino: Ino,
         flags: OpenFlags,
-        (form, bits): (Form, u32),
-    ) -> Result<Option<Arc<Backed>>> {
+        Seen { form, mode, size }: Seen,
+    ) -> Result<Served> {
         let Some(local) = &self.0.local else {
-            return Ok(None);
+            return Ok(Served::default());
         };
         let writes = flags.write || flags.append || flags.truncate;
         let registrar = local.pool.registrar();
-        let was_direct = registrar.as_ref().is_some_and(|to| to.was_direct(ino));
+        let was = |how| registrar.as_ref().is_some_and(|to| to.was(ino, how));
+        let was_direct = was(Opened::PastCache);
         if was_direct {
             // It may have got them before this process was there to see.
             self.0.open.is_capable(ino);
         }
         let mut file = self.local_file(ino).await;
+        if let (false, false, Some(registrar)) = (writes, was_direct, &registrar)
+            && is_better_cached(file.as_deref(), form, size)?
+            && let Some(in_cache) = self.open_in_cache(registrar, ino)
+        {
+            return Ok(Served { in_cache: Some(in_cache), ..Served::default() });
+        }
         if file.is_none() && form == Form::Local {
             file = self.open_local(ino).await?;
         }
@@ -359,7 +394,7 @@ impl Session {
                 if form != Form::Inline
                     || (!beside && self.0.open.decide(ino, wanted) != Way::Kernel)
                 {
-                    return Ok(None);
+                    return Ok(Served::default());
                 }
                 self.lend(ino, flags.truncate).await?
             }
@@ -368,15 +403,16 @@ impl Session {
             drop(file);
             file = self.lend(ino, false).await?;
         }
-        let sticky = self.0.options.takes_over && file.served_here.load(Ordering::Acquire);
+        let served_here = file.served_here.load(Ordering::Acquire);
+        let sticky = self.0.options.takes_over && served_here || was(Opened::InCache);
         // The kernel says of a write through this process whether it takes the bits.
         let beside = self.0.open.way(ino) == Some(Way::Direct);
-        let plain = beside || !writes || !access::may_lose_bits(bits);
+        let plain = beside || !writes || !access::may_lose_bits(mode);
         let can = plain && !sticky && registrar.is_some_and(|to| file.backed.make_known(&to));
         let can = if can { Way::Kernel } else { Way::Cached };
         if self.0.open.decide(ino, can) != Way::Kernel {
             file.unguard_bits();
-            return Ok(None);
+            return Ok(Served::default());
         }
         if flags.read {
             file.maps.store(true, Ordering::Release);
@@ -385,11 +421,37 @@ impl Session {
             // What the kernel was told of it may be old from here on.
             self.attributes_changed(ino);
         }
-        if writes && access::has_bits(bits) {
+        if writes && access::has_bits(mode) {
             file.guard_bits().map_err(|error| failed("look at", file.backed.blob, &error))?;
         }
-        Ok(Some(Arc::clone(&file.backed)))
+        Ok(Served { backed: Some(Arc::clone(&file.backed)), in_cache: None })
     }
+
+    /// Lets the kernel read an inode in its cache, unless it reads it in another way already.
+    fn open_in_cache(&self, registrar: &Arc<dyn Registrar>, ino: Ino) -> Option<InCache> {
+        if !matches!(self.0.open.way(ino), None | Some(Way::Cached)) {
+            return None;
+        }
+        // Noted before it is decided: nobody has a cached handle that is not.
+        let in_cache = InCache::begin(registrar, ino)?;
+        (self.0.open.decide(ino, Way::Cached) == Way::Cached).then_some(in_cache)
+    }
+}
+
+/// Whether a file that is opened to be read is better read through this process and kept in the kernel's cache.
+/// Opening the file below takes the kernel longer than copying so many bytes, once.
+fn is_better_cached(file: Option<&LocalFile>, form: Form, size: u64) -> Result<bool> {
+    let len = match file.filter(|file| file.is_lent()) {
+        // Beside a mapping what is in the cache would be old.
+        Some(file) if file.maps_to_write.load(Ordering::Acquire) => return Ok(false),
+        Some(file) => {
+            let stat = file.backed.file.stat();
+            stat.map_err(|error| failed("look at", file.backed.blob, &error))?.len
+        }
+        None if form == Form::Local => size,
+        None => return Ok(false),
+    };
+    Ok(len <= CACHED_BYTES_MAX)
 }
 
 impl Shared {

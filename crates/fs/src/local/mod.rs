@@ -14,9 +14,9 @@ mod recover;
 mod settle;
 mod suspect;
 
-pub(crate) use lend::Loan;
-pub use pool::Registrar;
+pub(crate) use lend::{Loan, Seen, Served};
 pub(crate) use pool::{Backed, Pool};
+pub use pool::{Opened, Registrar};
 pub(crate) use reading::Kept;
 pub use settle::Settled;
 pub(crate) use settle::give_up;

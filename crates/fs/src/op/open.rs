@@ -2,6 +2,7 @@
 
 use crate::access::{self, READ, WRITE};
 use crate::error::{Error, Kind, Result, is_directory};
+use crate::local::Seen;
 use crate::reply::Reply;
 use crate::schema::{Inode, Part};
 use crate::session::{Lease, OpKind, Session};
@@ -40,23 +41,24 @@ impl Session {
         flags: OpenFlags,
         lease: Lease,
     ) -> Result<(Handle, bool)> {
-        let (due, (form, bits)) = self
+        let (due, (form, (mode, size))) = self
             .hold(ino, lease, |mut tx| async move {
                 let inode = tx.inode_for(ino, Part::Access).await?;
                 check_inode(&mut tx, caller, ino, &inode, flags).await?;
                 let due = flags.read && tx.read_is_due(ino, &inode).await?;
-                Ok((tx, (due, (inode.form, u64::from(inode.mode)))))
+                Ok((tx, (due, (inode.form, (u64::from(inode.mode), inode.size)))))
             })
             .await?;
-        let backed = self.serve(ino, flags, (form, bits as u32)).await?;
+        let seen = Seen { form, mode: mode as u32, size };
+        let served = self.serve(ino, flags, seen).await?;
         if flags.truncate {
             self.cut_to_nothing(caller, ino).await?;
         }
-        if backed.is_some() && due {
+        if served.backed.is_some() && due {
             // Nobody tells of what the kernel reads by itself.
             self.note_read_of(ino).await?;
         }
-        let handle = self.add_handle(ino, flags, backed)?;
+        let handle = self.add_handle(ino, flags, served)?;
         Ok((handle, due || (flags.truncate && flags.read)))
     }
 

@@ -2,6 +2,7 @@
 
 use super::remove::collect_in;
 use crate::error::{Kind, Result};
+use crate::local::Opened;
 use crate::schema::Part;
 use crate::session::{Last, OpKind, Session};
 use crate::tx::Tx;
@@ -51,7 +52,7 @@ impl Session {
         if std::mem::take(&mut leaving.last.direct)
             && let Some(registrar) = self.0.local.as_ref().and_then(|local| local.pool.registrar())
         {
-            registrar.end_direct(ino);
+            registrar.end(ino, Opened::PastCache);
         }
         if self.0.private {
             if last.locked {
