@@ -358,6 +358,9 @@ impl Session {
             return Ok(Served::default());
         };
         let writes = flags.write || flags.append || flags.truncate;
+        if form == Form::Mapped && self.0.lends {
+            local.note_in_blocks(ino);
+        }
         let registrar = local.pool.registrar();
         let was = |how| registrar.as_ref().is_some_and(|to| to.was(ino, how));
         let was_direct = was(Opened::PastCache);

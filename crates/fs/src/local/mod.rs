@@ -13,6 +13,7 @@ mod reading;
 mod recover;
 mod settle;
 mod suspect;
+mod whole;
 
 pub(crate) use lend::{Loan, Seen, Served};
 pub(crate) use pool::{Backed, Pool};
@@ -65,6 +66,9 @@ pub(crate) struct Local {
     /// There are too few files that wait to be used.
     short: Work,
     aging: Mutex<Aging>,
+    /// Inodes in blocks that were opened, and become whole files when nobody has them open.
+    in_blocks: Mutex<BTreeSet<Ino>>,
+    any_in_blocks: AtomicBool,
     /// Some file that is lent became suspect, and that is not noted yet.
     unnoted: AtomicBool,
 }
@@ -318,6 +322,8 @@ impl Local {
             work: Work::default(),
             short: Work::default(),
             aging: Mutex::default(),
+            in_blocks: Mutex::default(),
+            any_in_blocks: AtomicBool::new(false),
             unnoted: AtomicBool::new(false),
         }
     }
@@ -449,6 +455,9 @@ impl Local {
 
     /// The last handle of an inode is gone, at a time.
     pub(crate) fn closed(&self, ino: Ino, at: Duration) {
+        if self.is_in_blocks(ino) {
+            self.work.tell();
+        }
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }

@@ -167,6 +167,7 @@ impl Session {
             done.recycled = self.recycle(local, ROUND * 4).await?;
         }
         self.sync_aged(local).await?;
+        done.settled += self.make_whole(local).await;
         made |= self.refill(local).await?;
         done.more = full || made;
         Ok(done)

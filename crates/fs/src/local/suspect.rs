@@ -70,6 +70,12 @@ impl Local {
         bytes.and(name).map_err(|error| failed("sync", backed.blob, &error))
     }
 
+    /// Makes a file durable that was just written, with its name.
+    pub(super) fn sync_whole(&self, backed: &Backed) -> Result<()> {
+        self.sync_backed(backed, true)?;
+        if self.is_nameless(backed) { Err(suspect(backed.blob)) } else { Ok(()) }
+    }
+
     /// Makes all that is sound durable. When that fails any file may be the one.
     pub(super) fn sync_all(&self) -> Result<()> {
         let lent = self.all_lent();
@@ -189,13 +195,12 @@ impl Session {
             *file.anew.lock() = Some(anew);
             return Err(failed("write anew", from.blob, &error));
         }
-        let synced = local.sync_backed(&anew, true);
-        if synced.is_err() || local.is_nameless(&anew) {
+        if let Err(error) = local.sync_whole(&anew) {
             let blob = anew.blob;
             if local.scrap(blob).is_err() {
                 local.pool.retire(blob, Some(anew));
             }
-            return Err(synced.err().unwrap_or_else(|| suspect(blob)));
+            return Err(error);
         }
         let stat = anew.file_error(|| anew.file.stat())?;
         tracing::warn!(from = from.blob, to = anew.blob, "a suspect file was written anew");

@@ -25,4 +25,5 @@ mod suspect;
 mod times;
 #[cfg(feature = "model")]
 mod twin;
+mod whole;
 mod world;

@@ -14,7 +14,7 @@ const RECORD: usize = 700;
 const RECORDS: usize = 14;
 
 /// A bench on an engine whose calls take their time, so that what runs beside each other overlaps.
-fn slow(seed: u64) -> Bench {
+pub(crate) fn slow(seed: u64) -> Bench {
     println!("seed {seed}");
     let clock = SimClock::new();
     let disk = SimDisk::new();
@@ -47,7 +47,7 @@ fn record(number: usize) -> Vec<u8> {
 }
 
 /// Settles as long as others work.
-async fn tend(bench: Bench, working: Arc<AtomicUsize>) {
+pub(crate) async fn tend(bench: Bench, working: Arc<AtomicUsize>) {
     let mut turn = 0;
     while working.load(Ordering::Acquire) > 0 {
         turn += 1;
@@ -59,7 +59,7 @@ async fn tend(bench: Bench, working: Arc<AtomicUsize>) {
     }
 }
 
-struct Working(Arc<AtomicUsize>);
+pub(crate) struct Working(Arc<AtomicUsize>);
 
 impl Drop for Working {
     fn drop(&mut self) {
@@ -67,12 +67,12 @@ impl Drop for Working {
     }
 }
 
-fn work(counter: &Arc<AtomicUsize>) -> Working {
+pub(crate) fn work(counter: &Arc<AtomicUsize>) -> Working {
     counter.fetch_add(1, Ordering::AcqRel);
     Working(Arc::clone(counter))
 }
 
-fn spawn(scheduler: &mut Scheduler, task: impl Future<Output = ()> + Send + 'static) {
+pub(crate) fn spawn(scheduler: &mut Scheduler, task: impl Future<Output = ()> + Send + 'static) {
     scheduler.spawn(task);
 }
 
