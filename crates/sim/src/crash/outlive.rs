@@ -4,14 +4,37 @@
 use super::{Cast, FSCK_EVERY, MEMORY, Options, TOLD_EVERY, Tally, fsck};
 use crate::crash::round::Round;
 use crate::real::{Daemon, Place, is_mounted, wait_until};
-use base::{Random, SeededRandom};
+use base::{Clock, Random, SeededRandom, SystemClock};
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::VecDeque;
 use std::io::Write;
+use std::time::Duration;
 
 /// Calls that are acknowledged between two kills at most.
 const CALLS_MAX: u64 = 600;
 /// Kills of one round at most.
 const KILLS_MAX: u64 = 3;
+/// So many kills within so long at most: the supervisor takes forty deaths in ten seconds for a daemon that cannot live.
+const KILLS_WITHIN: (usize, Duration) = (30, Duration::from_secs(10));
+
+/// Waits where kills would follow too soon upon each other.
+struct Pace {
+    clock: SystemClock,
+    last: VecDeque<Duration>,
+}
+
+impl Pace {
+    fn wait(&mut self) {
+        let (most, within) = KILLS_WITHIN;
+        if self.last.len() == most
+            && let Some(first) = self.last.pop_front()
+        {
+            let since = self.clock.now().saturating_sub(first);
+            base::block_on(self.clock.sleep(within.saturating_sub(since)));
+        }
+        self.last.push_back(self.clock.now());
+    }
+}
 
 pub(super) fn rounds(
     options: &Options,
@@ -25,6 +48,7 @@ pub(super) fn rounds(
     let mut first = Daemon::start(place, &["--supervise", memory])?;
     let mut serving = first.pid();
     let mut cast = Cast::new(place, &random)?;
+    let mut pace = Pace { clock: SystemClock::new(), last: VecDeque::new() };
     for number in 1..=options.rounds {
         let told = |words| format!("round {number}: {words}");
         let round = Round::outliving(number);
@@ -35,6 +59,7 @@ pub(super) fn rounds(
             for _ in 0..1 + random.below(KILLS_MAX) {
                 calls += 1 + random.below(CALLS_MAX);
                 round.wait_for(calls, || false)?;
+                pace.wait();
                 serving = replace(place, serving)?;
                 let _ = first.has_ended();
                 tally.kills += 1;
