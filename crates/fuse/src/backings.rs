@@ -178,6 +178,13 @@ impl fs::Registrar for Backings {
         state.free.push(at);
     }
 
+    fn disown(&self, blob: u64) {
+        let known = self.state.lock().known.get(&blob).copied();
+        if let Some((_, id)) = known {
+            self.unregister(blob, id);
+        }
+    }
+
     fn begin(&self, ino: u64, how: Opened) -> bool {
         if !self.survives {
             return true;

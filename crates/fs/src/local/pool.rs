@@ -42,6 +42,9 @@ pub trait Registrar: Send + Sync + std::fmt::Debug {
     /// The kernel need not know it any more.
     fn unregister(&self, blob: u64, id: u32);
 
+    /// The same for a file that a process before this one made known: the kernel would have it open for ever.
+    fn disown(&self, _blob: u64) {}
+
     /// An inode is opened through this process, and whoever serves this kernel after this process must know.
     /// False when nobody could.
     fn begin(&self, _ino: Ino, _how: Opened) -> bool {
@@ -502,6 +505,12 @@ impl Session {
         let in_use = Arc::strong_count(&backed) > 1
             || backed.file.is_in_use().map_err(|error| failed("look at", blob, &error))?;
         if in_use {
+            if backed.id().is_none()
+                && let Some(registrar) = local.pool.registrar()
+            {
+                // Then it is nobody's at the next look, unless somebody has it mapped.
+                registrar.disown(blob);
+            }
             return Ok(Recycled::InUse(backed));
         }
         if !local.pool.has_room() {
