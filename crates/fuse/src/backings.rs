@@ -229,6 +229,13 @@ impl fs::Registrar for Backings {
         }
     }
 
+    fn inherit(&self, ino: u64, how: Opened) {
+        // Counted once more than it is ended.
+        if !self.was(ino, how) && self.begin(ino, how) {
+            self.state.lock().was_open.insert((ino, how));
+        }
+    }
+
     fn was(&self, ino: u64, how: Opened) -> bool {
         self.survives && self.state.lock().was_open.contains(&(ino, how))
     }

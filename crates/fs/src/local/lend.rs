@@ -297,6 +297,9 @@ impl Session {
         };
         // Beside what is written past the cache the kernel can still use the file by itself.
         let served_here = self.0.open.way(ino) == Some(Way::Cached);
+        if served_here && self.0.options.takes_over {
+            self.inherit(ino);
+        }
         let backed_ref = &backed;
         let lent = self
             .change(OpKind::Idempotent, |mut tx| async move {
@@ -370,6 +373,8 @@ impl Session {
         }
         let mut file = self.local_file(ino).await;
         if let (false, false, Some(registrar)) = (writes, was_direct, &registrar)
+            // By who was there before the kernel may have it open itself, beside which it takes no cached handle.
+            && !self.0.options.takes_over
             && is_better_cached(file.as_deref(), form, size)?
             && let Some(in_cache) = self.open_in_cache(registrar, ino)
         {
@@ -407,15 +412,22 @@ impl Session {
             file = self.lend(ino, false).await?;
         }
         let served_here = file.served_here.load(Ordering::Acquire);
-        let sticky = self.0.options.takes_over && served_here || was(Opened::InCache);
+        let inherited = self.0.options.takes_over && served_here;
+        if inherited {
+            self.inherit(ino);
+        }
+        let sticky = inherited || was(Opened::InCache);
         // The kernel says of a write through this process whether it takes the bits.
         let beside = self.0.open.way(ino) == Some(Way::Direct);
         let plain = beside || !writes || !access::may_lose_bits(mode);
-        let can = plain && !sticky && registrar.is_some_and(|to| file.backed.make_known(&to));
+        let can =
+            plain && !sticky && registrar.as_ref().is_some_and(|to| file.backed.make_known(to));
         let can = if can { Way::Kernel } else { Way::Cached };
         if self.0.open.decide(ino, can) != Way::Kernel {
             file.unguard_bits();
-            return Ok(Served::default());
+            // The next process must not let the kernel use it beside this one.
+            let in_cache = registrar.and_then(|registrar| InCache::begin(&registrar, ino));
+            return Ok(Served { backed: None, in_cache });
         }
         if flags.read {
             file.maps.store(true, Ordering::Release);
@@ -428,6 +440,15 @@ impl Session {
             file.guard_bits().map_err(|error| failed("look at", file.backed.blob, &error))?;
         }
         Ok(Served { backed: Some(Arc::clone(&file.backed)), in_cache: None })
+    }
+
+    /// Somebody may have an inode open in the kernel's cache since a process before this one. Its loan says so, and will be
+    /// over before that need be closed.
+    fn inherit(&self, ino: Ino) {
+        let registrar = self.0.local.as_ref().and_then(|local| local.pool.registrar());
+        if let Some(registrar) = registrar {
+            registrar.inherit(ino, Opened::InCache);
+        }
     }
 
     /// Lets the kernel read an inode in its cache, unless it reads it in another way already.

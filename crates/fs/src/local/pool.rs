@@ -54,6 +54,9 @@ pub trait Registrar: Send + Sync + std::fmt::Debug {
     /// As often as it began.
     fn end(&self, _ino: Ino, _how: Opened) {}
 
+    /// It may be open so since a process before this one, and nobody will say when it is not any more.
+    fn inherit(&self, _ino: Ino, _how: Opened) {}
+
     /// Whether it may be open so since a process before this one.
     fn was(&self, _ino: Ino, _how: Opened) -> bool {
         false
