@@ -5,7 +5,6 @@
 
 use crate::device::Device;
 use base::sync::Mutex;
-use fs::Opened;
 use rustix::fs::{FileType, MemfdFlags, Mode, OFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -17,9 +16,8 @@ use std::sync::Arc;
 
 /// Bytes of an entry of the table: the blob and the number by which the kernel knows it, or an inode and none.
 const ENTRY: usize = 16;
-/// The numbers of what is no file: an inode that is open past the kernel's cache, or in it.
+/// The number of what is no file: an inode that is open past the kernel's cache.
 const DIRECT: u32 = u32::MAX;
-const CACHED: u32 = u32::MAX - 1;
 /// The most files that the kernel knows of one mount.
 const ENTRIES_MAX: usize = 1 << 16;
 
@@ -37,10 +35,10 @@ pub(crate) struct Backings {
 struct State {
     /// Where in the table a blob is, and its number.
     known: BTreeMap<u64, (usize, u32)>,
-    /// Where in the table an inode is that is open through this process, and by how many.
-    open: BTreeMap<(u64, Opened), (usize, u64)>,
+    /// Where in the table an inode is that is open past the cache.
+    direct: BTreeMap<u64, usize>,
     /// Those that were so when this process began.
-    was_open: BTreeSet<(u64, Opened)>,
+    was_direct: BTreeSet<u64>,
     free: Vec<usize>,
     /// Entries that were ever used.
     used: usize,
@@ -102,8 +100,7 @@ impl Backings {
             match (u64::from_ne_bytes(blob), u32::from_ne_bytes(id)) {
                 (0, _) => state.free.push(at),
                 // It stays in the table, for the next process too.
-                (ino, DIRECT) => drop(state.was_open.insert((ino, Opened::PastCache))),
-                (ino, CACHED) => drop(state.was_open.insert((ino, Opened::InCache))),
+                (ino, DIRECT) => drop(state.was_direct.insert(ino)),
                 (blob, id) => drop(state.known.insert(blob, (at, id))),
             }
         }
@@ -185,58 +182,37 @@ impl fs::Registrar for Backings {
         }
     }
 
-    fn begin(&self, ino: u64, how: Opened) -> bool {
+    fn begin_direct(&self, ino: u64) -> bool {
         if !self.survives {
             return true;
         }
         let mut state = self.state.lock();
-        if let Some((_, count)) = state.open.get_mut(&(ino, how)) {
-            *count += 1;
-            return true;
-        }
         let Some(at) = state.take() else {
             return false;
         };
-        let number = match how {
-            Opened::PastCache => DIRECT,
-            Opened::InCache => CACHED,
-        };
-        if self.note(at, ino, number).is_err() {
+        if self.note(at, ino, DIRECT).is_err() {
             state.free.push(at);
             return false;
         }
-        state.open.insert((ino, how), (at, 1));
+        state.direct.insert(ino, at);
         true
     }
 
-    fn end(&self, ino: u64, how: Opened) {
+    fn end_direct(&self, ino: u64) {
         if !self.survives {
             return;
         }
         let mut state = self.state.lock();
-        let Some((at, count)) = state.open.get_mut(&(ino, how)) else {
+        let Some(at) = state.direct.remove(&ino) else {
             return;
         };
-        *count -= 1;
-        let (at, left) = (*at, *count);
-        if left > 0 {
-            return;
-        }
-        state.open.remove(&(ino, how));
-        // One that stays in the table is served through this process by the next.
+        // One that stays in the table is served without the cache, and else as any other.
         if self.note(at, 0, 0).is_ok() {
             state.free.push(at);
         }
     }
 
-    fn inherit(&self, ino: u64, how: Opened) {
-        // Counted once more than it is ended.
-        if !self.was(ino, how) && self.begin(ino, how) {
-            self.state.lock().was_open.insert((ino, how));
-        }
-    }
-
-    fn was(&self, ino: u64, how: Opened) -> bool {
-        self.survives && self.state.lock().was_open.contains(&(ino, how))
+    fn was_direct(&self, ino: u64) -> bool {
+        self.state.lock().was_direct.contains(&ino)
     }
 }

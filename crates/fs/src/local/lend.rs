@@ -1,6 +1,6 @@
 //! How an inode gets a file of the home: when it is made, when it is opened, and when it outgrows its record.
 
-use super::pool::{Backed, InCache, Opened, Registrar, UNTOUCHED};
+use super::pool::{Backed, UNTOUCHED};
 use super::{Entered, Local, LocalFile, Moving, Using, failed, time};
 use crate::access;
 use crate::blob;
@@ -32,15 +32,6 @@ impl Seen {
     pub(crate) fn of(inode: &Inode) -> Self {
         Self { form: inode.form, mode: inode.mode, size: inode.size }
     }
-}
-
-/// How a handle is served: by this process, if nothing else is said.
-#[derive(Debug, Default)]
-pub(crate) struct Served {
-    /// The file that the kernel is to use by itself.
-    pub(crate) backed: Option<Arc<Backed>>,
-    /// It could use one by itself, and is to read it in its cache.
-    pub(crate) in_cache: Option<InCache>,
 }
 
 /// A file that is about to be lent to an inode that is about to be made. Given back when this is dropped.
@@ -137,11 +128,7 @@ impl Session {
             Some(local) if !flags.read && (flags.write || flags.append) => local.pool.registrar(),
             _ => None,
         };
-        if registrar.is_some_and(|to| to.begin(ino, Opened::PastCache)) {
-            Way::Direct
-        } else {
-            Way::Cached
-        }
+        if registrar.is_some_and(|to| to.begin_direct(ino)) { Way::Direct } else { Way::Cached }
     }
 
     /// The directory above a directory, when that is known without asking the store.
@@ -297,9 +284,6 @@ impl Session {
         };
         // Beside what is written past the cache the kernel can still use the file by itself.
         let served_here = self.0.open.way(ino) == Some(Way::Cached);
-        if served_here && self.0.options.takes_over {
-            self.inherit(ino);
-        }
         let backed_ref = &backed;
         let lent = self
             .change(OpKind::Idempotent, |mut tx| async move {
@@ -350,35 +334,30 @@ impl Session {
         Ok(())
     }
 
-    /// How an inode that was just opened is served.
+    /// How an inode that was just opened is served: the file that the kernel is to use by itself, or `None`
+    /// for this process.
     pub(crate) async fn serve(
         &self,
         ino: Ino,
         flags: OpenFlags,
         Seen { form, mode, size }: Seen,
-    ) -> Result<Served> {
+    ) -> Result<Option<Arc<Backed>>> {
         let Some(local) = &self.0.local else {
-            return Ok(Served::default());
+            return Ok(None);
         };
         let writes = flags.write || flags.append || flags.truncate;
         if form == Form::Mapped && self.0.lends {
             local.note_in_blocks(ino);
         }
         let registrar = local.pool.registrar();
-        let was = |how| registrar.as_ref().is_some_and(|to| to.was(ino, how));
-        let was_direct = was(Opened::PastCache);
+        let was_direct = registrar.as_ref().is_some_and(|to| to.was_direct(ino));
         if was_direct {
             // It may have got them before this process was there to see.
             self.0.open.is_capable(ino);
         }
         let mut file = self.local_file(ino).await;
-        if let (false, false, Some(registrar)) = (writes, was_direct, &registrar)
-            // By who was there before the kernel may have it open itself, beside which it takes no cached handle.
-            && !self.0.options.takes_over
-            && is_better_cached(file.as_deref(), form, size)?
-            && let Some(in_cache) = self.open_in_cache(registrar, ino)
-        {
-            return Ok(Served { in_cache: Some(in_cache), ..Served::default() });
+        if !writes && !was_direct && self.reads_in_cache(ino, file.as_deref(), form, size)? {
+            return Ok(None);
         }
         if file.is_none() && form == Form::Local {
             file = self.open_local(ino).await?;
@@ -402,7 +381,7 @@ impl Session {
                 if form != Form::Inline
                     || (!beside && self.0.open.decide(ino, wanted) != Way::Kernel)
                 {
-                    return Ok(Served::default());
+                    return Ok(None);
                 }
                 self.lend(ino, flags.truncate).await?
             }
@@ -411,23 +390,15 @@ impl Session {
             drop(file);
             file = self.lend(ino, false).await?;
         }
-        let served_here = file.served_here.load(Ordering::Acquire);
-        let inherited = self.0.options.takes_over && served_here;
-        if inherited {
-            self.inherit(ino);
-        }
-        let sticky = inherited || was(Opened::InCache);
+        let sticky = self.0.options.takes_over && file.served_here.load(Ordering::Acquire);
         // The kernel says of a write through this process whether it takes the bits.
         let beside = self.0.open.way(ino) == Some(Way::Direct);
         let plain = beside || !writes || !access::may_lose_bits(mode);
-        let can =
-            plain && !sticky && registrar.as_ref().is_some_and(|to| file.backed.make_known(to));
+        let can = plain && !sticky && registrar.is_some_and(|to| file.backed.make_known(&to));
         let can = if can { Way::Kernel } else { Way::Cached };
         if self.0.open.decide(ino, can) != Way::Kernel {
             file.unguard_bits();
-            // The next process must not let the kernel use it beside this one.
-            let in_cache = registrar.and_then(|registrar| InCache::begin(&registrar, ino));
-            return Ok(Served { backed: None, in_cache });
+            return Ok(None);
         }
         if flags.read {
             file.maps.store(true, Ordering::Release);
@@ -439,26 +410,25 @@ impl Session {
         if writes && access::has_bits(mode) {
             file.guard_bits().map_err(|error| failed("look at", file.backed.blob, &error))?;
         }
-        Ok(Served { backed: Some(Arc::clone(&file.backed)), in_cache: None })
+        Ok(Some(Arc::clone(&file.backed)))
     }
 
-    /// Somebody may have an inode open in the kernel's cache since a process before this one. Its loan says so, and will be
-    /// over before that need be closed.
-    fn inherit(&self, ino: Ino) {
-        let registrar = self.0.local.as_ref().and_then(|local| local.pool.registrar());
-        if let Some(registrar) = registrar {
-            registrar.inherit(ino, Opened::InCache);
-        }
-    }
-
-    /// Lets the kernel read an inode in its cache, unless it reads it in another way already.
-    fn open_in_cache(&self, registrar: &Arc<dyn Registrar>, ino: Ino) -> Option<InCache> {
-        if !matches!(self.0.open.way(ino), None | Some(Way::Cached)) {
-            return None;
-        }
-        // Noted before it is decided: nobody has a cached handle that is not.
-        let in_cache = InCache::begin(registrar, ino)?;
-        (self.0.open.decide(ino, Way::Cached) == Way::Cached).then_some(in_cache)
+    /// Decides that an inode that is opened to be read alone is read in the kernel's cache, where that is better and
+    /// nobody has it open in another way. Not where another process may follow, or came before: the kernel uses no file
+    /// by itself beside a cached handle, and whoever follows would not know of it.
+    fn reads_in_cache(
+        &self,
+        ino: Ino,
+        file: Option<&LocalFile>,
+        form: Form,
+        size: u64,
+    ) -> Result<bool> {
+        let options = &self.0.options;
+        let may = !options.survives
+            && !options.takes_over
+            && matches!(self.0.open.way(ino), None | Some(Way::Cached))
+            && is_better_cached(file, form, size)?;
+        Ok(may && self.0.open.decide(ino, Way::Cached) == Way::Cached)
     }
 }
 

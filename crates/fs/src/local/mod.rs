@@ -15,9 +15,9 @@ mod settle;
 mod suspect;
 mod whole;
 
-pub(crate) use lend::{Loan, Seen, Served};
+pub(crate) use lend::{Loan, Seen};
+pub use pool::Registrar;
 pub(crate) use pool::{Backed, Pool};
-pub use pool::{Opened, Registrar};
 pub(crate) use reading::Kept;
 pub use settle::Settled;
 pub(crate) use settle::give_up;

@@ -45,50 +45,18 @@ pub trait Registrar: Send + Sync + std::fmt::Debug {
     /// The same for a file that a process before this one made known: the kernel would have it open for ever.
     fn disown(&self, _blob: u64) {}
 
-    /// An inode is opened through this process, and whoever serves this kernel after this process must know.
+    /// An inode is opened past the kernel's cache, and whoever serves this kernel after this process must know.
     /// False when nobody could.
-    fn begin(&self, _ino: Ino, _how: Opened) -> bool {
+    fn begin_direct(&self, _ino: Ino) -> bool {
         false
     }
 
-    /// As often as it began.
-    fn end(&self, _ino: Ino, _how: Opened) {}
-
-    /// It may be open so since a process before this one, and nobody will say when it is not any more.
-    fn inherit(&self, _ino: Ino, _how: Opened) {}
+    /// Its last handle is gone.
+    fn end_direct(&self, _ino: Ino) {}
 
     /// Whether it may be open so since a process before this one.
-    fn was(&self, _ino: Ino, _how: Opened) -> bool {
+    fn was_direct(&self, _ino: Ino) -> bool {
         false
-    }
-}
-
-/// How an inode is open through this process, which keeps the kernel from using its file in some way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Opened {
-    /// Past the kernel's cache: nobody may use that beside it.
-    PastCache,
-    /// In the kernel's cache: the kernel may not use the file by itself.
-    InCache,
-}
-
-/// A handle by which a file is read in the kernel's cache, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct InCache {
-    registrar: Arc<dyn Registrar>,
-    ino: Ino,
-}
-
-impl InCache {
-    pub(crate) fn begin(registrar: &Arc<dyn Registrar>, ino: Ino) -> Option<Self> {
-        let noted = registrar.begin(ino, Opened::InCache);
-        noted.then(|| Self { registrar: Arc::clone(registrar), ino })
-    }
-}
-
-impl Drop for InCache {
-    fn drop(&mut self) {
-        self.registrar.end(self.ino, Opened::InCache);
     }
 }
 

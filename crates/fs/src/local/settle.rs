@@ -258,7 +258,7 @@ impl Session {
     /// The file that the kernel is to read and write by itself, as it knows it, for a handle.
     pub fn backing_id(&self, handle: Handle) -> Option<u32> {
         let file = self.0.handles.file(handle).ok()?;
-        file.served.backed.as_ref()?.id()
+        file.backed.as_ref()?.id()
     }
 
     /// Whether the kernel is to write to a handle past its cache.

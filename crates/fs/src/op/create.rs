@@ -4,7 +4,7 @@ use super::make::{New, make_at, make_quickly, parent_dir};
 use super::name;
 use super::open::check_inode;
 use crate::error::{Error, Result, exists, is_directory, not_found};
-use crate::local::{Backed, Loan, Seen, Served};
+use crate::local::{Backed, Loan, Seen};
 use crate::session::{OpKind, OpenFile, Session, Way};
 use crate::tx::Tx;
 use crate::types::{Attr, Caller, Handle, Ino, OpenFlags, mode};
@@ -103,16 +103,20 @@ impl Session {
             false => attr,
         };
         let inode = self.inode_now(attr.ino).await?;
-        let served = self.serve(attr.ino, flags, Seen::of(&inode)).await?;
-        let handle = self.add_handle(attr.ino, flags, served)?;
+        let backed = self.serve(attr.ino, flags, Seen::of(&inode)).await?;
+        let handle = self.add_handle(attr.ino, flags, backed)?;
         Ok((attr, handle))
     }
 
     /// A handle, served as was decided.
-    pub(super) fn add_handle(&self, ino: Ino, flags: OpenFlags, served: Served) -> Result<Handle> {
-        let elsewhere = served.backed.is_some() || served.in_cache.is_some();
-        let direct = !elsewhere && self.0.open.way(ino) == Some(Way::Direct);
-        self.0.handles.add_file(OpenFile { ino, flags, served, direct })
+    pub(super) fn add_handle(
+        &self,
+        ino: Ino,
+        flags: OpenFlags,
+        backed: Option<Arc<Backed>>,
+    ) -> Result<Handle> {
+        let direct = backed.is_none() && self.0.open.way(ino) == Some(Way::Direct);
+        self.0.handles.add_file(OpenFile { ino, flags, backed, direct })
     }
 
     /// A handle on an inode that was made. When there is none, the inode still counts as open.
@@ -274,7 +278,7 @@ impl<'a> Held<'a> {
         if !session.0.private {
             session.0.open.leased(ino);
         }
-        session.add_handle(ino, flags, Served { backed, in_cache: None })
+        session.add_handle(ino, flags, backed)
     }
 }
 

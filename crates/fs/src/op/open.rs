@@ -49,16 +49,15 @@ impl Session {
                 Ok((tx, (due, (inode.form, (u64::from(inode.mode), inode.size)))))
             })
             .await?;
-        let seen = Seen { form, mode: mode as u32, size };
-        let served = self.serve(ino, flags, seen).await?;
+        let backed = self.serve(ino, flags, Seen { form, mode: mode as u32, size }).await?;
         if flags.truncate {
             self.cut_to_nothing(caller, ino).await?;
         }
-        if served.backed.is_some() && due {
+        if backed.is_some() && due {
             // Nobody tells of what the kernel reads by itself.
             self.note_read_of(ino).await?;
         }
-        let handle = self.add_handle(ino, flags, served)?;
+        let handle = self.add_handle(ino, flags, backed)?;
         Ok((handle, due || (flags.truncate && flags.read)))
     }
 

@@ -2,7 +2,6 @@
 
 use super::remove::collect_in;
 use crate::error::{Kind, Result};
-use crate::local::Opened;
 use crate::schema::Part;
 use crate::session::{Last, OpKind, Session};
 use crate::tx::Tx;
@@ -52,7 +51,7 @@ impl Session {
         if std::mem::take(&mut leaving.last.direct)
             && let Some(registrar) = self.0.local.as_ref().and_then(|local| local.pool.registrar())
         {
-            registrar.end(ino, Opened::PastCache);
+            registrar.end_direct(ino);
         }
         if self.0.private {
             if last.locked {

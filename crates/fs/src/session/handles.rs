@@ -1,7 +1,7 @@
 //! Open handles of a session: a number for each, bounded.
 
 use crate::error::{Error, Kind, Result, bad_handle};
-use crate::local::Served;
+use crate::local::Backed;
 use crate::op::readdir::Reading;
 use crate::types::{DirHandle, Handle, Ino, OpenFlags};
 use base::sync::Mutex;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 pub(crate) struct OpenFile {
     pub(crate) ino: Ino,
     pub(crate) flags: OpenFlags,
-    /// Who reads and writes its bytes.
-    pub(crate) served: Served,
+    /// The file that the kernel reads and writes by itself.
+    pub(crate) backed: Option<Arc<Backed>>,
     /// The kernel writes to it past its cache.
     pub(crate) direct: bool,
 }

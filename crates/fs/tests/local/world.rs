@@ -5,8 +5,8 @@ use base::sync::Mutex;
 use base::{Clock, Random, Scheduler, SeededRandom, SimClock, SimDisk};
 use fs::schema::{BackingRecord, Form, Inode, Parsed};
 use fs::{
-    Atime, Caller, FormatOptions, Handle, Ino, OpenFlags, Opened, ROOT, Registrar, Session,
-    SessionOptions, Sharing, Volume, World,
+    Atime, Caller, FormatOptions, Handle, Ino, OpenFlags, ROOT, Registrar, Session, SessionOptions,
+    Sharing, Volume, World,
 };
 use home::SimHome;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ impl Registrar for Kernel {
 
     fn unregister(&self, _: u64, _: u32) {}
 
-    fn begin(&self, _: Ino, _: Opened) -> bool {
+    fn begin_direct(&self, _: Ino) -> bool {
         true
     }
 }
