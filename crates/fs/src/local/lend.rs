@@ -346,7 +346,7 @@ impl Session {
             return Ok(None);
         };
         let writes = flags.write || flags.append || flags.truncate;
-        if form == Form::Mapped && self.0.lends {
+        if form == Form::Mapped && self.0.lends && !self.0.options.takes_over {
             local.note_in_blocks(ino);
         }
         let registrar = local.pool.registrar();
