@@ -316,7 +316,9 @@ impl Daemon {
         let mountpoint = unescape_path(&asked.mountpoint)
             .ok_or_else(|| CliError::usage("the mountpoint is not a path"))?;
         let old_handles = generation << HANDLES_BITS;
+        let inherited = fuse::Inherited::of(descriptors)?;
         let how = SessionHow {
+            open_before: inherited.open_files()?,
             survives: true,
             takes_over: true,
             handles_from: old_handles,
@@ -324,7 +326,7 @@ impl Daemon {
         };
         let used = self.store.begin_volume(&asked.volume, how)?;
         let options = self.options(asked, mountpoint);
-        let resumed = fuse::resume(used.session(), &options, descriptors, old_handles)?;
+        let resumed = fuse::resume(used.session(), &options, inherited, old_handles)?;
         let (since, id) = (mount.since, Some(mount.id));
         self.attend(&asked.volume, used, Attended { mount: resumed, since, stays: true, id })
     }

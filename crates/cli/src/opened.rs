@@ -62,7 +62,7 @@ pub struct Mounted {
 }
 
 /// How a session is to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionHow {
     /// When reading changes access times.
     pub atime: Atime,
@@ -74,6 +74,8 @@ pub struct SessionHow {
     pub takes_over: bool,
     /// Handles are numbered from here on.
     pub handles_from: u64,
+    /// What the one before had open.
+    pub open_before: Vec<(fs::Ino, fs::Way)>,
 }
 
 impl Default for SessionHow {
@@ -84,6 +86,7 @@ impl Default for SessionHow {
             local: true,
             takes_over: false,
             handles_from: 0,
+            open_before: Vec::new(),
         }
     }
 }
@@ -326,6 +329,7 @@ impl OpenStore {
             local: how.local,
             takes_over: how.takes_over,
             handles_from: how.handles_from,
+            open_before: how.open_before,
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             pid: std::process::id(),
             ..SessionOptions::default()

@@ -51,6 +51,7 @@ pub use schema::{ScrubFinding, ScrubRecord, ScrubState};
 pub use scrub::{SCRUB_FINDINGS_MAX, ScrubOptions};
 pub use session::{
     Asked, Atime, Maintained, Observer, OpKind, Session, SessionCounts, SessionOptions, Sharing,
+    Way,
 };
 pub use types::*;
 pub use volume::{FormatOptions, Volume, VolumeChanges, World};

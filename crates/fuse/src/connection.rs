@@ -5,6 +5,7 @@ use crate::channel::Channel;
 use crate::device::Device;
 use crate::handler::{Adopted, Handler, Kept, Policy, Running, Waiters};
 use crate::mount::{self, MountError, MountErrorKind, MountOptions, Transport};
+use crate::opens::{self, Opens};
 use crate::reply::Errno;
 use crate::seat::Seat;
 use crate::server::{REQUEST_BYTES_MAX, Server, WRITE_BYTES_MAX};
@@ -16,6 +17,7 @@ use crate::wire::numbers::{MAJOR, MINOR_MIN, Opcode, init};
 use base::pool::Pool;
 use base::{Spawn, SystemThreads};
 use fs::Session;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -60,35 +62,65 @@ pub fn mount(session: &Session, options: &MountOptions) -> Result<Mount, MountEr
     mounted
 }
 
-/// Serves a mount whose process has died, by the descriptors that it had: what was asked of it and not
-/// answered is asked again. Handles up to `old_handles` are those of the one before.
+/// What a process that died has left of a mount.
+#[derive(Debug)]
+pub struct Inherited {
+    devices: Vec<Arc<Device>>,
+    table: Option<Arc<File>>,
+}
+
+impl Inherited {
+    /// By the descriptors that it had.
+    pub fn of(descriptors: Vec<OwnedFd>) -> Result<Self, MountError> {
+        let mut inherited = Self { devices: Vec::new(), table: None };
+        for descriptor in descriptors {
+            match Backings::is_table(&descriptor) {
+                true => inherited.table = Some(Arc::new(File::from(descriptor))),
+                false => {
+                    let device = Device::from_fd(descriptor).map_err(not_taken_over)?;
+                    inherited.devices.push(Arc::new(device));
+                }
+            }
+        }
+        Ok(inherited)
+    }
+
+    /// What the kernel has open, for the [options](fs::SessionOptions) of the session that will serve it.
+    pub fn open_files(&self) -> Result<Vec<(fs::Ino, fs::Way)>, MountError> {
+        let noted = self.table.as_ref().map(opens::noted).transpose();
+        Ok(noted.map_err(not_taken_over)?.unwrap_or_default())
+    }
+}
+
+fn not_taken_over(error: io::Error) -> MountError {
+    MountError::new(MountErrorKind::Other, "cannot take the mount over").caused_by(error)
+}
+
+/// Serves a mount whose process has died: what was asked of it and not answered is asked again. Handles up to
+/// `old_handles` are those of the one before.
 pub fn resume(
     session: &Session,
     options: &MountOptions,
-    descriptors: Vec<OwnedFd>,
+    inherited: Inherited,
     old_handles: u64,
 ) -> Result<Mount, MountError> {
-    let failed = |error: io::Error| {
-        MountError::new(MountErrorKind::Other, "cannot take the mount over").caused_by(error)
-    };
-    let (mut devices, mut table) = (Vec::new(), None);
-    for descriptor in descriptors {
-        match Backings::is_table(&descriptor) {
-            true => table = Some(descriptor),
-            false => devices.push(Arc::new(Device::from_fd(descriptor).map_err(failed)?)),
-        }
-    }
+    let failed = not_taken_over;
+    let Inherited { devices, table } = inherited;
     // Before anything is read: what is under way here must not be asked again.
     if let Some(device) = devices.first() {
         device.send(encode::resend().finish(0), &[]).map_err(failed)?;
     }
     let policy = Policy::of(session, options);
-    let backings = match (devices.first(), table) {
-        (Some(device), Some(table)) => Some(Backings::resume(device, table).map_err(failed)?),
-        _ => None,
+    let (backings, opens) = match (devices.first(), &table) {
+        (Some(device), Some(table)) => (
+            Some(Backings::resume(device, table).map_err(failed)?),
+            Opens::resume(table, old_handles).map_err(failed)?,
+        ),
+        _ => (None, Opens::default()),
     };
     let (rings, adopted) = (Vec::new(), Adopted::new(old_handles));
-    serve(session, options, policy, Ends { devices, rings, adopted, resends: true, backings })
+    let ends = Ends { devices, rings, adopted, opens, resends: true, backings };
+    serve(session, options, policy, ends)
 }
 
 fn start(
@@ -119,12 +151,16 @@ fn start(
     let resends = flags & init::HAS_RESEND != 0 && rings.is_empty();
     let backings = match devices.first() {
         Some(device) if flags & init::PASSTHROUGH != 0 && policy.private && options.passthrough => {
-            Backings::begin(device, options.backing.as_deref(), options.survives && resends)
+            Backings::begin(device, options.backing.as_deref())
         }
         _ => None,
     };
+    let opens = match &backings {
+        Some(backings) if options.survives && resends => Opens::begin(backings.table()),
+        _ => Opens::default(),
+    };
     let adopted = Adopted::default();
-    serve(session, options, policy, Ends { devices, rings, adopted, resends, backings })
+    serve(session, options, policy, Ends { devices, rings, adopted, opens, resends, backings })
 }
 
 fn unserved(error: io::Error) -> MountError {
@@ -137,6 +173,7 @@ struct Ends {
     rings: Vec<Ring>,
     /// Handles of a process before this one.
     adopted: Adopted,
+    opens: Opens,
     /// The kernel can ask again.
     resends: bool,
     backings: Option<Arc<Backings>>,
@@ -149,7 +186,7 @@ fn serve(
     policy: Policy,
     ends: Ends,
 ) -> Result<Mount, MountError> {
-    let Ends { devices, rings, adopted, resends, backings } = ends;
+    let Ends { devices, rings, adopted, opens, resends, backings } = ends;
     if let Some(backings) = &backings {
         session.set_registrar(Some(Arc::clone(backings) as Arc<dyn fs::Registrar>));
     }
@@ -162,6 +199,7 @@ fn serve(
         waiters: Waiters::default(),
         kept: Kept::default(),
         adopted,
+        opens,
         running: Running::default(),
         survives: options.survives && resends && policy.private,
         backing: options.backing.clone(),

@@ -9,6 +9,7 @@
 //! * `server`, `seat`: threads, and whose turn it is to hear the kernel. `dispatch`: which handler a request is for.
 //!   `ticket`: a request that is answered by another thread.
 //! * `handler`: what is done for each request.
+//! * `backings`, `opens`: what the kernel knows that the next process must know too, in `notes`.
 //! * `stats`: counts and latencies.
 
 mod backings;
@@ -21,6 +22,8 @@ mod dispatch;
 pub mod fuzzing;
 mod handler;
 mod mount;
+mod notes;
+mod opens;
 mod reply;
 mod request;
 mod seat;
@@ -32,7 +35,7 @@ mod uring;
 mod watch;
 mod wire;
 
-pub use connection::{Mount, mount, resume};
+pub use connection::{Inherited, Mount, mount, resume};
 pub use mount::{
     MountEntry, MountError, MountErrorKind, MountOptions, Transport, has_device, is_stale, mounted,
     unmount,

@@ -12,6 +12,7 @@ impl Errno {
     pub(crate) const EINTR: Errno = Errno(4);
     pub(crate) const EIO: Errno = Errno(5);
     pub(crate) const EINVAL: Errno = Errno(22);
+    pub(crate) const EMFILE: Errno = Errno(24);
     pub(crate) const ETXTBSY: Errno = Errno(26);
     pub(crate) const ERANGE: Errno = Errno(34);
     pub(crate) const ENOSYS: Errno = Errno(38);

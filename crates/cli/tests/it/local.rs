@@ -13,12 +13,14 @@ use crate::ground::{Ground, wait};
 use crate::peer::Peer;
 
 /// More than a file has inline.
-const LARGE: usize = 40_000;
+pub(crate) const LARGE: usize = 40_000;
 /// More than is read in the kernel's cache.
-const HUGE: usize = 200_000;
-const SMALL: usize = 5000;
+pub(crate) const HUGE: usize = 200_000;
+/// Less than that.
+pub(crate) const SMALL: usize = 5000;
 
-const WAYS: [(&str, OFlags); 7] = [
+/// Ways to open a file.
+pub(crate) const WAYS: [(&str, OFlags); 7] = [
     ("reading", OFlags::RDONLY),
     ("writing", OFlags::WRONLY),
     ("both", OFlags::RDWR),
@@ -28,7 +30,8 @@ const WAYS: [(&str, OFlags); 7] = [
     ("past the cache", OFlags::RDWR.union(OFlags::DIRECT)),
 ];
 
-fn open(path: &Path, way: OFlags) -> std::io::Result<File> {
+/// Opens a file so.
+pub(crate) fn open(path: &Path, way: OFlags) -> std::io::Result<File> {
     let access = way & OFlags::RWMODE;
     let flags = way & !(OFlags::RWMODE | OFlags::TRUNC | OFlags::APPEND);
     File::options()
@@ -41,15 +44,15 @@ fn open(path: &Path, way: OFlags) -> std::io::Result<File> {
 }
 
 /// A file, with what must be in it.
-struct Known {
-    path: PathBuf,
-    bytes: Vec<u8>,
-    round: u8,
+pub(crate) struct Known {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) round: u8,
 }
 
 impl Known {
     /// Opens it, and fills it again when that emptied it.
-    fn open(&mut self, name: &str, way: OFlags, context: &str) -> File {
+    pub(crate) fn open(&mut self, name: &str, way: OFlags, context: &str) -> File {
         let file =
             open(&self.path, way).unwrap_or_else(|error| panic!("{context}, {name}: {error}"));
         if way.contains(OFlags::TRUNC) {
@@ -62,7 +65,7 @@ impl Known {
     }
 
     /// Changes it through a handle, as the handle allows.
-    fn change(&mut self, file: &File, way: OFlags, at: usize) {
+    pub(crate) fn change(&mut self, file: &File, way: OFlags, at: usize) {
         self.round = self.round.wrapping_add(1);
         let round = self.round;
         if way & OFlags::RWMODE == OFlags::RDONLY || way.contains(OFlags::DIRECT) {
@@ -79,7 +82,7 @@ impl Known {
     }
 
     /// What a handle shows, and what a new one does.
-    fn check(&self, handles: &[(&File, OFlags)], context: &str) {
+    pub(crate) fn check(&self, handles: &[(&File, OFlags)], context: &str) {
         let fresh = File::open(&self.path).unwrap_or_else(|error| panic!("{context}: {error}"));
         for (file, way) in handles.iter().copied().chain([(&fresh, OFlags::RDONLY)]) {
             assert_eq!(file.metadata().unwrap().len(), self.bytes.len() as u64, "{context}");
@@ -309,7 +312,7 @@ fn outlive(ground: &mut Ground, peer: &mut Peer, len: usize) {
 }
 
 /// A directory in which files are expected to stay small.
-fn small_dir(ground: &Ground, name: &str) -> PathBuf {
+pub(crate) fn small_dir(ground: &Ground, name: &str) -> PathBuf {
     let dir = ground.directory(name);
     for number in 0..6 {
         fs::write(dir.join(format!("small {number}")), b"small").unwrap();

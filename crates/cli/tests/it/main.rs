@@ -21,6 +21,7 @@ mod exercise;
 mod fsx;
 mod git;
 mod ground;
+mod handover;
 mod holes;
 mod life;
 mod listing;

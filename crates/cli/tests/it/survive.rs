@@ -14,7 +14,7 @@ use crate::listing::{directory, some_names};
 use crate::peer::Peer;
 
 /// Kills the daemon, and waits until there is another.
-fn kill(ground: &Ground) {
+pub(crate) fn kill(ground: &Ground) {
     let before: Vec<Pid> = ground.daemons();
     assert_eq!(before.len(), 1, "one daemon serves");
     kill_process(before[0], Signal::KILL).unwrap();

@@ -333,7 +333,7 @@ impl Session {
         if bytes.as_ref().is_some_and(|bytes| bytes.len() as u64 != stat.len) {
             return Err(Error::moved());
         }
-        let (bytes, stat, served_here) = (&bytes, &stat, file.served_here.load(Ordering::Acquire));
+        let (bytes, stat) = (&bytes, &stat);
         self.change(OpKind::Idempotent, |mut tx| async move {
             let Some(mut inode) = tx.find_inode(ino, kv::Read::Serializable).await? else {
                 return Ok((tx, ()));
@@ -351,7 +351,7 @@ impl Session {
                     tx.get(&key, kv::Read::Serializable).await?;
                     local.check_sound(file)?;
                     let (base, suspect) = (super::time(file.base.changed), false);
-                    let record = BackingRecord { ino, synced: true, base, served_here, suspect };
+                    let record = BackingRecord { ino, synced: true, base, suspect };
                     tx.put_backing(blob, record)?;
                 }
             }

@@ -120,15 +120,13 @@ impl Session {
 
     /// Who reads and writes an inode that was made and opened as `flags` say. What can only be written, and so
     /// not be mapped, needs no cache: whoever opens it beside that is lent it, and reads what is in the file.
-    pub(crate) fn way_of_new(&self, ino: Ino, lent: bool, flags: OpenFlags) -> Way {
+    pub(crate) fn way_of_new(&self, lent: bool, flags: OpenFlags) -> Way {
         if lent {
             return Way::Kernel;
         }
-        let registrar = match self.lending() {
-            Some(local) if !flags.read && (flags.write || flags.append) => local.pool.registrar(),
-            _ => None,
-        };
-        if registrar.is_some_and(|to| to.begin_direct(ino)) { Way::Direct } else { Way::Cached }
+        let writes_alone = !flags.read && (flags.write || flags.append);
+        let by_kernel = self.lending().is_some_and(|local| local.pool.is_known_to_kernel());
+        if writes_alone && by_kernel { Way::Direct } else { Way::Cached }
     }
 
     /// The directory above a directory, when that is known without asking the store.
@@ -282,8 +280,6 @@ impl Session {
             Form::Inline => self.take_backing(local).await?,
             Form::Mapped => return Err(unsupported("the file is mapped")),
         };
-        // Beside what is written past the cache the kernel can still use the file by itself.
-        let served_here = self.0.open.way(ino) == Some(Way::Cached);
         let backed_ref = &backed;
         let lent = self
             .change(OpKind::Idempotent, |mut tx| async move {
@@ -304,7 +300,7 @@ impl Session {
                 let stat = file.stat().map_err(|error| failed("look at", blob, &error))?;
                 let base = if own { time(stat.changed) } else { time(UNTOUCHED) };
                 let suspect = backed_ref.suspect.load(Ordering::Acquire);
-                let record = BackingRecord { ino, synced: false, base, served_here, suspect };
+                let record = BackingRecord { ino, synced: false, base, suspect };
                 tx.put_backing(blob, record)?;
                 tx.change_data_of(ino)?;
                 Ok((tx, (stat.len, base)))
@@ -325,7 +321,6 @@ impl Session {
         }
         let base = Stat { len, changed: (base.secs, base.nanos), ..Stat::default() };
         let file = LocalFile::new(ino, backed, own, base, true);
-        file.served_here.store(served_here, Ordering::Release);
         // Nobody has seen a file that was not the inode's before.
         file.maps_to_write.store(own, Ordering::Release);
         local.insert(file);
@@ -346,17 +341,12 @@ impl Session {
             return Ok(None);
         };
         let writes = flags.write || flags.append || flags.truncate;
-        if form == Form::Mapped && self.0.lends && !self.0.options.takes_over {
+        if form == Form::Mapped && self.0.lends {
             local.note_in_blocks(ino);
         }
         let registrar = local.pool.registrar();
-        let was_direct = registrar.as_ref().is_some_and(|to| to.was_direct(ino));
-        if was_direct {
-            // It may have got them before this process was there to see.
-            self.0.open.is_capable(ino);
-        }
         let mut file = self.local_file(ino).await;
-        if !writes && !was_direct && self.reads_in_cache(ino, file.as_deref(), form, size)? {
+        if !writes && self.reads_in_cache(ino, file.as_deref(), form, size)? {
             return Ok(None);
         }
         if file.is_none() && form == Form::Local {
@@ -366,17 +356,10 @@ impl Session {
             Some(file) => file,
             None => {
                 // A file that is written anew may become large.
-                let anew = flags.truncate
-                    && form == Form::Inline
-                    && self.0.lends
-                    && registrar.is_some()
-                    // Who was there before may have it open through the daemon.
-                    && !self.0.options.takes_over;
+                let anew =
+                    flags.truncate && form == Form::Inline && self.0.lends && registrar.is_some();
                 // Beside a handle past the cache nobody may use the cache.
-                let beside = match self.0.open.way(ino) {
-                    Some(way) => way == Way::Direct,
-                    None => was_direct,
-                };
+                let beside = self.0.open.way(ino) == Some(Way::Direct);
                 let wanted = if anew { Way::Kernel } else { Way::Cached };
                 if form != Form::Inline
                     || (!beside && self.0.open.decide(ino, wanted) != Way::Kernel)
@@ -390,11 +373,10 @@ impl Session {
             drop(file);
             file = self.lend(ino, false).await?;
         }
-        let sticky = self.0.options.takes_over && file.served_here.load(Ordering::Acquire);
         // The kernel says of a write through this process whether it takes the bits.
         let beside = self.0.open.way(ino) == Some(Way::Direct);
         let plain = beside || !writes || !access::may_lose_bits(mode);
-        let can = plain && !sticky && registrar.is_some_and(|to| file.backed.make_known(&to));
+        let can = plain && registrar.is_some_and(|to| file.backed.make_known(&to));
         let can = if can { Way::Kernel } else { Way::Cached };
         if self.0.open.decide(ino, can) != Way::Kernel {
             file.unguard_bits();
@@ -414,8 +396,7 @@ impl Session {
     }
 
     /// Decides that an inode that is opened to be read alone is read in the kernel's cache, where that is better and
-    /// nobody has it open in another way. Not where another process may follow, or came before: the kernel uses no file
-    /// by itself beside a cached handle, and whoever follows would not know of it.
+    /// nobody has it open in another way.
     fn reads_in_cache(
         &self,
         ino: Ino,
@@ -423,10 +404,7 @@ impl Session {
         form: Form,
         size: u64,
     ) -> Result<bool> {
-        let options = &self.0.options;
-        let may = !options.survives
-            && !options.takes_over
-            && matches!(self.0.open.way(ino), None | Some(Way::Cached))
+        let may = matches!(self.0.open.way(ino), None | Some(Way::Cached))
             && is_better_cached(file, form, size)?;
         Ok(may && self.0.open.decide(ino, Way::Cached) == Way::Cached)
     }

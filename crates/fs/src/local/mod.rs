@@ -134,8 +134,6 @@ pub(crate) struct LocalFile {
     lent: AtomicBool,
     /// After the loss of power its bytes count.
     pub(crate) synced: AtomicBool,
-    /// Some client had it open through this process when it was lent.
-    pub(crate) served_here: AtomicBool,
     /// Somebody may have it mapped: the kernel was given it for reading.
     maps: AtomicBool,
     /// Somebody may write to it by a mapping, of which the kernel says nothing: it was given it for reading and
@@ -206,7 +204,6 @@ impl LocalFile {
             base,
             lent: AtomicBool::new(lent),
             synced: AtomicBool::new(false),
-            served_here: AtomicBool::new(false),
             maps: AtomicBool::new(true),
             maps_to_write: AtomicBool::new(true),
             users: AtomicUsize::new(0),

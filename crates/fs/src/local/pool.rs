@@ -5,7 +5,6 @@ use super::{Local, failed};
 use crate::error::{Kind, Result};
 use crate::schema::BackingRecord;
 use crate::session::{OpKind, Session};
-use crate::types::Ino;
 use base::sync::Mutex;
 use home::{Backing, Place};
 use std::collections::VecDeque;
@@ -44,20 +43,6 @@ pub trait Registrar: Send + Sync + std::fmt::Debug {
 
     /// The same for a file that a process before this one made known: the kernel would have it open for ever.
     fn disown(&self, _blob: u64) {}
-
-    /// An inode is opened past the kernel's cache, and whoever serves this kernel after this process must know.
-    /// False when nobody could.
-    fn begin_direct(&self, _ino: Ino) -> bool {
-        false
-    }
-
-    /// Its last handle is gone.
-    fn end_direct(&self, _ino: Ino) {}
-
-    /// Whether it may be open so since a process before this one.
-    fn was_direct(&self, _ino: Ino) -> bool {
-        false
-    }
 }
 
 /// An open file of the home, and what the kernel knows it by.

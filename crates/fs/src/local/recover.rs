@@ -108,7 +108,6 @@ impl Session {
                     self.recover_suspect(local, &file, same).await?;
                 }
                 file.synced.store(record.synced, Ordering::Release);
-                file.served_here.store(record.served_here, Ordering::Release);
                 local.insert(file);
                 local.closed(ino, Duration::ZERO);
             }

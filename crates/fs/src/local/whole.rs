@@ -49,10 +49,7 @@ impl Local {
 impl Session {
     /// Makes those whole that were open and are not any more. Returns how many.
     pub(super) async fn make_whole(&self, local: &Local) -> usize {
-        // The kernel may have one open in its cache since a process before this one, and then uses no file by itself
-        // beside that.
-        let may = self.0.lends && !self.0.options.takes_over;
-        if !may || !local.any_in_blocks.load(Ordering::Acquire) {
+        if !self.0.lends || !local.any_in_blocks.load(Ordering::Acquire) {
             return 0;
         }
         let waiting: Vec<Ino> = local.in_blocks.lock().iter().copied().collect();

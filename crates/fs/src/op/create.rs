@@ -36,6 +36,11 @@ impl Session {
         let loan = self.begin_loan(new.reserved, parent, flags);
         let made = Making { held: &held, loan: loan.as_ref(), found: &found };
         let (attr, made) = self.create_in(caller, parent, name, &new, flags, made).await?;
+        if made && self.0.private && !held.has(attr.ino) {
+            // Made for this request by a process that died: it is as any that is there.
+            drop((held, loan));
+            return self.open_made(caller, attr, flags).await;
+        }
         if made {
             let opened = self.made(attr, parent, held, loan, flags);
             if opened.is_err() {
@@ -92,6 +97,19 @@ impl Session {
         }
     }
 
+    /// Opens a file that was made for this very request before this session began.
+    pub(super) async fn open_made(
+        &self,
+        caller: &Caller,
+        attr: Attr,
+        flags: OpenFlags,
+    ) -> Result<(Attr, Handle)> {
+        let entered = self.enter(attr.ino).await;
+        let flags = OpenFlags { truncate: false, ..flags };
+        let opened = self.finish_open(caller, attr, flags).await;
+        entered.keep_if(opened).await
+    }
+
     async fn finish_open(
         &self,
         caller: &Caller,
@@ -133,7 +151,7 @@ impl Session {
         let backed = loan.and_then(|loan| loan.keep(flags));
         let live = backed.is_some();
         held.enter(attr.ino);
-        self.0.open.decide(attr.ino, self.way_of_new(attr.ino, live, flags));
+        self.0.open.decide(attr.ino, self.way_of_new(live, flags));
         self.0.open.made_in(attr.ino, parent);
         let handle = held.into_handle(attr.ino, flags, backed)?;
         Ok((Attr { live, ..attr }, handle))
@@ -250,6 +268,11 @@ impl<'a> Held<'a> {
             held.enter(ino);
         }
         held
+    }
+
+    /// Whether a try of this session has taken this number.
+    pub(super) fn has(&self, ino: Ino) -> bool {
+        self.entered.lock().contains(&ino)
     }
 
     fn enter(&self, ino: Ino) {

@@ -18,6 +18,11 @@ impl Session {
         self.leave(file.ino).await
     }
 
+    /// The client has closed a file that it had open [before this session](crate::SessionOptions::open_before).
+    pub async fn release_before(&self, ino: Ino) -> Result<()> {
+        self.leave(ino).await
+    }
+
     /// One handle of an inode less.
     pub(crate) async fn leave(&self, ino: Ino) -> Result<()> {
         match self.0.open.leave(ino) {
@@ -48,11 +53,6 @@ impl Session {
         // Before it goes, if it goes.
         self.note_habit(ino, last.made_in);
         leaving.last.made_in = None;
-        if std::mem::take(&mut leaving.last.direct)
-            && let Some(registrar) = self.0.local.as_ref().and_then(|local| local.pool.registrar())
-        {
-            registrar.end_direct(ino);
-        }
         if self.0.private {
             if last.locked {
                 self.drop_locks(ino).await?;

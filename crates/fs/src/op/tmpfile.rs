@@ -44,6 +44,12 @@ impl Session {
             })
             .await?;
         let ino = attr.ino;
+        if self.0.private && !held.has(ino) {
+            drop((held, loan));
+            let (attr, handle) = self.open_made(caller, attr, flags).await?;
+            self.0.open.doom(ino);
+            return Ok((attr, handle));
+        }
         let opened = self.made(attr, parent, held, loan, flags);
         if opened.is_err() {
             self.leave(ino).await?;

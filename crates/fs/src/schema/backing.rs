@@ -7,7 +7,9 @@ use crate::types::{Ino, Time};
 
 const VERSION: u8 = 1;
 const SYNCED: u8 = 1;
-const SERVED_HERE: u8 = 2;
+/// Programs from before say with it who serves the file, which nobody asks any more.
+#[cfg(test)]
+const SERVED: u8 = 2;
 const SUSPECT: u8 = 4;
 const FLAGS_END: u8 = 8;
 
@@ -20,8 +22,6 @@ pub struct BackingRecord {
     pub synced: bool,
     /// When the file had last changed when it was lent: another time says that it was written to since.
     pub base: Time,
-    /// A client may have the file open through the daemon: others must open it that way too.
-    pub served_here: bool,
     /// A sync of it failed, and the host may have forgotten what it should have written: until it was written anew no
     /// other sync counts.
     pub suspect: bool,
@@ -32,7 +32,6 @@ impl BackingRecord {
     pub fn encode(&self, key: &[u8]) -> Vec<u8> {
         let mut flags = 0;
         flags |= if self.synced { SYNCED } else { 0 };
-        flags |= if self.served_here { SERVED_HERE } else { 0 };
         flags |= if self.suspect { SUSPECT } else { 0 };
         let mut out = Writer::with_capacity(16);
         out.byte(VERSION).byte(flags).number(self.ino);
@@ -55,8 +54,7 @@ impl BackingRecord {
         if flags >= FLAGS_END || (ino == 0 && flags != 0) {
             return None;
         }
-        let (synced, served_here) = (flags & SYNCED != 0, flags & SERVED_HERE != 0);
-        Some(Self { ino, synced, base, served_here, suspect: flags & SUSPECT != 0 })
+        Some(Self { ino, synced: flags & SYNCED != 0, base, suspect: flags & SUSPECT != 0 })
     }
 }
 
@@ -67,11 +65,11 @@ mod tests {
     #[test]
     fn a_backing_record_comes_back_as_it_was() {
         for ino in [0, 1, u64::MAX >> 1] {
-            for flag in 0..4 {
+            for flag in 0..3 {
                 let base = Time { secs: ino as i64, nanos: 0 };
                 let is = |this| ino != 0 && flag == this;
-                let (synced, served_here, suspect) = (is(1), is(2), is(3));
-                let record = BackingRecord { ino, synced, base, served_here, suspect };
+                let (synced, suspect) = (is(1), is(2));
+                let record = BackingRecord { ino, synced, base, suspect };
                 let bytes = record.encode(b"k");
                 assert_eq!(BackingRecord::decode(b"k", &bytes), Some(record));
                 assert_eq!(BackingRecord::decode(b"l", &bytes), None);
@@ -80,5 +78,10 @@ mod tests {
         let mut out = Writer::with_capacity(16);
         out.byte(VERSION).byte(SYNCED).number(0);
         assert_eq!(BackingRecord::decode(b"k", &out.seal(b"k")), None);
+        let mut out = Writer::with_capacity(16);
+        out.byte(VERSION).byte(SYNCED | SERVED).number(7);
+        put_time(&mut out, Time::default());
+        let record = BackingRecord { ino: 7, synced: true, ..BackingRecord::default() };
+        assert_eq!(BackingRecord::decode(b"k", &out.seal(b"k")), Some(record), "from before");
     }
 }

@@ -37,8 +37,6 @@ struct Open {
     /// Who reads and writes its bytes: the same for all handles from the first to the last, but that the kernel
     /// can do it by itself beside a handle that has no part in its cache.
     way: Option<Way>,
-    /// It was opened past the kernel's cache, which the next process must know.
-    direct: bool,
     /// It got capabilities, which whoever writes to it takes.
     capable: bool,
     /// The directory in which it was made, while it is open from then on and nothing is known of its size.
@@ -47,14 +45,14 @@ struct Open {
 
 impl Open {
     fn last(&self) -> Last {
-        let Self { generation, garbage, locked, made_in, direct, .. } = *self;
-        Last { generation, garbage, locked, made_in, direct }
+        let Self { generation, garbage, locked, made_in, .. } = *self;
+        Last { generation, garbage, locked, made_in }
     }
 }
 
 /// Who reads and writes the bytes of an inode that is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub enum Way {
     /// The kernel, by itself.
     Kernel,
     /// This process, for the kernel's cache.
@@ -79,8 +77,6 @@ pub(crate) struct Last {
     pub(crate) locked: bool,
     /// The directory in which it was made, when nobody has asked yet.
     pub(crate) made_in: Option<Ino>,
-    /// It was opened past the kernel's cache.
-    pub(crate) direct: bool,
 }
 
 /// An inode that is about to be removed and must not be opened before that has happened, or has
@@ -139,6 +135,16 @@ impl OpenFiles {
         let mut table = self.0.lock();
         let open = table.inodes.entry(ino).or_insert(Open { generation, ..Open::default() });
         open.count += 1;
+    }
+
+    /// A handle that the client has from before this session, and how it is served.
+    pub(crate) fn open_before(&self, ino: Ino, way: Way) {
+        self.adopt(ino, self.next_generation());
+        self.decide(ino, way);
+        if way == Way::Direct {
+            // It may have got capabilities before this process was there to see.
+            self.is_capable(ino);
+        }
     }
 
     /// The lease is in the store.
@@ -254,7 +260,6 @@ impl OpenFiles {
             (None, wanted) | (Some(Way::Direct), wanted @ Way::Kernel) => wanted,
             (Some(decided), _) => decided,
         };
-        open.direct |= way == Way::Direct;
         open.way = Some(way);
         way
     }
@@ -339,7 +344,7 @@ mod tests {
                 assert_eq!(open.decide(5, second), right);
                 assert_eq!(open.decide(5, first), right);
                 assert_eq!(open.leave(5), None);
-                assert_eq!(open.leave(5).unwrap().direct, first == Way::Direct);
+                assert!(open.leave(5).is_some());
                 assert_eq!(open.way(5), None);
             }
         }

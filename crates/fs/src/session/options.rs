@@ -1,5 +1,7 @@
 //! What a session can be told.
 
+use super::Way;
+use crate::types::Ino;
 use std::time::Duration;
 
 /// Who else uses the store.
@@ -45,6 +47,9 @@ pub struct SessionOptions {
     /// The client was served by a process that died. It may ask again, and it may have any inode open
     /// until it says that it has forgotten it.
     pub takes_over: bool,
+    /// Which files the client has open since before this session, one for each of its handles, and how they are served.
+    /// It tells of the end of each: see [`Session::release_before`](crate::Session::release_before).
+    pub open_before: Vec<(Ino, Way)>,
     /// New bytes go to the local home, where there is one and the volume has neither parity nor a bound of bytes.
     pub local: bool,
     /// The machine's name, for people.
@@ -64,6 +69,7 @@ impl Default for SessionOptions {
             handles_from: 0,
             survives: false,
             takes_over: false,
+            open_before: Vec::new(),
             local: true,
             host: String::new(),
             pid: 0,

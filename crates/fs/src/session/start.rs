@@ -18,7 +18,8 @@ const BURIED_AT_ONCE: usize = 16;
 
 impl Session {
     /// Begins a session.
-    pub async fn start(volume: &Volume, options: SessionOptions) -> Result<Session> {
+    pub async fn start(volume: &Volume, mut options: SessionOptions) -> Result<Session> {
+        let open_before = std::mem::take(&mut options.open_before);
         let capabilities = volume.world.store.capabilities();
         let private = match options.sharing {
             Sharing::Auto => !capabilities.shared,
@@ -77,6 +78,10 @@ impl Session {
         if session.0.options.takes_over {
             session.0.keep_inherited().await?;
             session.hold_nameless().await?;
+        }
+        // Before anything is settled.
+        for (ino, way) in open_before {
+            session.0.open.open_before(ino, way);
         }
         session.recover_local().await?;
         Ok(session)

@@ -28,10 +28,6 @@ impl Registrar for Kernel {
     }
 
     fn unregister(&self, _: u64, _: u32) {}
-
-    fn begin_direct(&self, _: Ino) -> bool {
-        true
-    }
 }
 
 /// A machine with a volume.

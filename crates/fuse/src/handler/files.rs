@@ -4,8 +4,9 @@ use super::running::EXEC;
 use super::{Handler, caller, gone, writer};
 use crate::reply::{Errno, Reply};
 use crate::request::{CopyRange, Header, Write};
+use crate::wire::numbers::UNIQUE_RESEND;
 use crate::wire::numbers::fopen;
-use fs::{Fallocate, Handle, Kind, LockKind, OpenFlags, Seek};
+use fs::{Fallocate, Handle, Ino, Kind, LockKind, OpenFlags, Seek, Way};
 use rustix::fs::OFlags;
 
 /// The modes of fallocate(2).
@@ -43,6 +44,32 @@ impl Handler {
         }
     }
 
+    /// Says how the kernel is to use a file that was opened for a request; noted, where another process may follow.
+    async fn opened(&self, header: Header, ino: Ino, handle: Handle) -> Result<(u32, u32), Errno> {
+        let (flags, backing) = self.fopen(handle);
+        if !self.opens.are_noted() {
+            return Ok((flags, backing));
+        }
+        let way = match flags {
+            flags if flags & fopen::PASSTHROUGH != 0 => Way::Kernel,
+            flags if flags & fopen::DIRECT_IO != 0 => Way::Direct,
+            _ => Way::Cached,
+        };
+        let request = header.unique & !UNIQUE_RESEND;
+        if header.again
+            && let Some(before) = self.opens.remove_unanswered(request)
+            && let Err(error) = self.session.release_before(before).await
+        {
+            tracing::warn!(%error, ino, "a file that was opened for nobody could not be let go");
+        }
+        if !self.opens.add(handle.0, ino, request, way) {
+            tracing::warn!("too many files are open for another daemon to know them all");
+            self.session.release(handle).await?;
+            return Err(Errno::EMFILE);
+        }
+        Ok((flags, backing))
+    }
+
     pub(crate) async fn open(
         &self,
         header: Header,
@@ -61,7 +88,7 @@ impl Handler {
         if runs {
             self.running.begin(handle.0, header.ino);
         }
-        let (mut flags, backing) = self.fopen(handle);
+        let (mut flags, backing) = self.opened(header, header.ino, handle).await?;
         if due {
             // The first read comes here, and changes the access time.
             flags &= !fopen::KEEP_CACHE;
@@ -91,7 +118,7 @@ impl Handler {
             _ => error.into(),
         })?;
         let ttl = self.policy.ttl;
-        let (flags, backing) = self.fopen(handle);
+        let (flags, backing) = self.opened(header, attr.ino, handle).await?;
         Ok(Reply::Created { attr, ttl, handle: handle.0, flags, backing })
     }
 
@@ -106,7 +133,7 @@ impl Handler {
         let caller = caller(header, umask);
         let (attr, handle) = self.once(header).tmpfile(&caller, header.ino, mode, flags).await?;
         let ttl = self.policy.ttl;
-        let (flags, backing) = self.fopen(handle);
+        let (flags, backing) = self.opened(header, attr.ino, handle).await?;
         Ok(Reply::Created { attr, ttl, handle: handle.0, flags, backing })
     }
 
@@ -248,9 +275,17 @@ impl Handler {
         flock: bool,
     ) -> Result<Reply, Errno> {
         self.running.end(handle);
-        let Some(handle) = self.file_to_close(handle) else {
-            return Ok(Reply::Done);
-        };
+        let before = self.opens.remove(handle);
+        if let Some(handle) = self.file_to_close(handle) {
+            self.close(handle, owner, flock).await?;
+        }
+        if let Some(ino) = before {
+            self.session.release_before(ino).await?;
+        }
+        Ok(Reply::Done)
+    }
+
+    async fn close(&self, handle: Handle, owner: Option<u64>, flock: bool) -> Result<(), Errno> {
         if let (Some(owner), false) = (owner, self.policy.private) {
             let freed = match flock {
                 true => self.session.flock(handle, owner, LockKind::Unlock, false).await,
@@ -260,7 +295,6 @@ impl Handler {
                 tracing::warn!(%error, "a lock could not be freed when its file was closed");
             }
         }
-        self.session.release(handle).await?;
-        Ok(Reply::Done)
+        Ok(self.session.release(handle).await?)
     }
 }

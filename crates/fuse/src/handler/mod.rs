@@ -16,6 +16,7 @@ pub(crate) use kept::Kept;
 pub(crate) use locks::Waiters;
 pub(crate) use running::Running;
 
+use crate::opens::Opens;
 use crate::reply::{Errno, Ttl};
 use crate::request::Header;
 use crate::wire::numbers::UNIQUE_RESEND;
@@ -59,6 +60,7 @@ pub(crate) struct Handler {
     pub(crate) waiters: Waiters,
     pub(crate) kept: Kept,
     pub(crate) adopted: Adopted,
+    pub(crate) opens: Opens,
     pub(crate) running: Running,
     /// When this process dies another takes the connection over.
     pub(crate) survives: bool,

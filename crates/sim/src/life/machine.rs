@@ -3,7 +3,7 @@
 use super::Story;
 use base::disk::Cut;
 use base::{SimClock, SimDisk};
-use fs::{Ino, Registrar};
+use fs::Registrar;
 use home::SimHome;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -80,8 +80,4 @@ impl Registrar for Kernel {
     }
 
     fn unregister(&self, _: u64, _: u32) {}
-
-    fn begin_direct(&self, _: Ino) -> bool {
-        true
-    }
 }
