@@ -9,6 +9,7 @@
 mod copy;
 mod in_use;
 mod local;
+mod opened;
 mod path;
 mod sim;
 mod unreadable;
@@ -93,6 +94,11 @@ pub trait Home: Send + Sync + Debug {
     /// How many files of it this process can have open, with all else that it has open.
     fn open_max(&self) -> usize {
         4096
+    }
+
+    /// How many are open.
+    fn open_count(&self) -> usize {
+        0
     }
 
     /// Where it is, for people.

@@ -1,5 +1,6 @@
 //! A directory of the host as a home.
 
+use crate::opened::{Open, Opened};
 use crate::{Backing, Home, Place, Stat, Wanted, in_use, path_of};
 use base::checksum::hash64;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, Timespec, Timestamps};
@@ -35,6 +36,7 @@ pub struct LocalHome {
     life: u64,
     read_only: bool,
     names: Arc<Names>,
+    opened: Opened,
 }
 
 /// How names are made durable.
@@ -104,7 +106,8 @@ impl LocalHome {
                 .map_or_else(|_| Vec::new(), |time| time.as_nanos().to_le_bytes().to_vec())
         });
         let (life, names) = (hash64(0, &boot), Arc::default());
-        Ok(Self { name: shown.join(name), root, dir, life, read_only, names })
+        let (name, opened) = (shown.join(name), Opened::default());
+        Ok(Self { name, root, dir, life, read_only, names, opened })
     }
 
     fn path(&self, place: Place) -> PathBuf {
@@ -126,7 +129,8 @@ impl LocalHome {
     fn backing(&self, fd: OwnedFd, path: &Path, named: bool) -> Arc<dyn Backing> {
         let dir = path.parent().unwrap_or(&self.root).to_path_buf();
         let names = Arc::clone(&self.names);
-        Arc::new(LocalFile { file: fd.into(), dir, unnamed: AtomicBool::new(!named), names })
+        let (unnamed, _open) = (AtomicBool::new(!named), self.opened.one_more());
+        Arc::new(LocalFile { file: fd.into(), dir, unnamed, names, _open })
     }
 }
 
@@ -230,6 +234,10 @@ impl Home for LocalHome {
         limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
     }
 
+    fn open_count(&self) -> usize {
+        self.opened.count()
+    }
+
     fn describe(&self) -> String {
         self.name.display().to_string()
     }
@@ -242,6 +250,7 @@ struct LocalFile {
     /// The name may not be durable yet.
     unnamed: AtomicBool,
     names: Arc<Names>,
+    _open: Open,
 }
 
 impl LocalFile {

@@ -1,5 +1,6 @@
 //! A home on a simulated disk, for tests: it loses power, runs full and fails as the disk does.
 
+use crate::opened::{Open, Opened};
 use crate::{Backing, Home, Place, Stat, Wanted};
 use base::sync::Mutex;
 use base::{Clock, Disk, File};
@@ -10,6 +11,10 @@ use std::sync::Arc;
 
 /// The unit in which its files take room.
 const PAGE: u64 = 4096;
+/// Linux: too many open files.
+const EMFILE: i32 = 24;
+/// How many of its files can be open, if not said otherwise.
+const OPEN_MAX: usize = 4096;
 /// The most bytes of a file: all of them are in memory.
 const LEN_MAX: u64 = 1 << 28;
 
@@ -22,6 +27,9 @@ pub struct SimHome {
     times: Arc<Mutex<Clocked>>,
     stand_in: Option<Arc<OwnedFd>>,
     read_only: bool,
+    opened: Opened,
+    /// How many may be open.
+    open_max: usize,
 }
 
 /// When files changed.
@@ -41,13 +49,22 @@ struct Times {
 impl SimHome {
     /// On a disk. `life` says which start of the machine this is.
     pub fn new(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, life: u64) -> Self {
-        Self { disk, clock, life, times: Arc::default(), stand_in: None, read_only: false }
+        let (times, opened) = (Arc::default(), Opened::default());
+        let (stand_in, open_max) = (None, OPEN_MAX);
+        Self { disk, clock, life, times, stand_in, read_only: false, opened, open_max }
     }
 
     /// Its files get a descriptor, of `/dev/null`: for who registers them with a kernel that is none.
     pub fn with_descriptors(mut self) -> io::Result<Self> {
         self.stand_in = Some(Arc::new(std::fs::File::open("/dev/null")?.into()));
         Ok(self)
+    }
+
+    /// No more than so many of its files can be open.
+    #[must_use]
+    pub fn with_open_max(mut self, most: usize) -> Self {
+        self.open_max = most;
+        self
     }
 
     /// Nothing of it may be changed.
@@ -57,39 +74,49 @@ impl SimHome {
         self
     }
 
+    /// For another process.
+    fn another(&self, disk: Arc<dyn Disk>, times: Arc<Mutex<Clocked>>) -> Self {
+        let (clock, stand_in) = (Arc::clone(&self.clock), self.stand_in.clone());
+        let (life, read_only, open_max) = (self.life, self.read_only, self.open_max);
+        let opened = Opened::default();
+        Self { disk, clock, life, times, stand_in, read_only, opened, open_max }
+    }
+
     /// The home that a machine finds when power comes back, on what the disk is then.
     #[must_use]
     pub fn reborn(&self, disk: Arc<dyn Disk>) -> Self {
         let durable = self.times.lock().durable.clone();
         let times = Arc::new(Mutex::new(Clocked { now: durable.clone(), durable }));
-        let (clock, stand_in) = (Arc::clone(&self.clock), self.stand_in.clone());
-        Self { disk, clock, life: self.life + 1, times, stand_in, read_only: false }
+        Self { life: self.life + 1, read_only: false, ..self.another(disk, times) }
     }
 
     /// The same home, for who looks at it when its user is gone.
     #[must_use]
     pub fn sharing(&self) -> Self {
-        let (disk, times) = (Arc::clone(&self.disk), Arc::clone(&self.times));
-        let (clock, stand_in) = (Arc::clone(&self.clock), self.stand_in.clone());
-        Self { disk, clock, life: self.life, times, stand_in, read_only: self.read_only }
+        self.another(Arc::clone(&self.disk), Arc::clone(&self.times))
     }
 
     /// The same home in the same life of the machine, on a copy of the disk: for another process.
     #[must_use]
     pub fn on_copy(&self, disk: Arc<dyn Disk>) -> Self {
-        let times = Arc::new(Mutex::new(self.times.lock().clone()));
-        let (clock, stand_in) = (Arc::clone(&self.clock), self.stand_in.clone());
-        Self { disk, clock, life: self.life, times, stand_in, read_only: self.read_only }
+        let times = self.times.lock().clone();
+        self.another(disk, Arc::new(Mutex::new(times)))
     }
 
     fn check_writable(&self) -> io::Result<()> {
         if self.read_only { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
     }
 
+    fn check_room(&self) -> io::Result<()> {
+        let full = self.opened.count() >= self.open_max;
+        if full { Err(io::Error::from_raw_os_error(EMFILE)) } else { Ok(()) }
+    }
+
     fn backing(&self, place: Place, file: Arc<dyn File>) -> Arc<dyn Backing> {
         let (clock, times) = (Arc::clone(&self.clock), Arc::clone(&self.times));
         let (disk, stand_in) = (Arc::clone(&self.disk), self.stand_in.clone());
-        Arc::new(SimFile { place, file, disk, clock, times, stand_in })
+        let _open = self.opened.one_more();
+        Arc::new(SimFile { place, file, disk, clock, times, stand_in, _open })
     }
 }
 
@@ -100,6 +127,7 @@ fn name(place: Place) -> String {
 impl Home for SimHome {
     fn make(&self, place: Place) -> io::Result<Arc<dyn Backing>> {
         self.check_writable()?;
+        self.check_room()?;
         let file = match self.disk.create(&name(place)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let file = self.disk.open(&name(place))?;
@@ -112,6 +140,7 @@ impl Home for SimHome {
     }
 
     fn open(&self, place: Place) -> io::Result<Arc<dyn Backing>> {
+        self.check_room()?;
         Ok(self.backing(place, self.disk.open(&name(place))?))
     }
 
@@ -165,6 +194,14 @@ impl Home for SimHome {
         self.read_only
     }
 
+    fn open_max(&self) -> usize {
+        self.open_max
+    }
+
+    fn open_count(&self) -> usize {
+        self.opened.count()
+    }
+
     fn describe(&self) -> String {
         self.disk.describe()
     }
@@ -178,6 +215,7 @@ struct SimFile {
     clock: Arc<dyn Clock>,
     times: Arc<Mutex<Clocked>>,
     stand_in: Option<Arc<OwnedFd>>,
+    _open: Open,
 }
 
 impl SimFile {

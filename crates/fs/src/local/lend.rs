@@ -310,7 +310,7 @@ impl Session {
             Ok(base) => base,
             Err(error) => {
                 if !own {
-                    local.pool.retire(backed.blob, Some(backed));
+                    local.retire(backed.blob, Some(backed));
                 }
                 return Err(error);
             }

@@ -41,6 +41,8 @@ use std::time::Duration;
 const KNOWN_MAX: usize = 8192;
 /// Of the files that the host lets this process have open, this part.
 const KNOWN_PART: usize = 4;
+/// The same, of all of them: more are not open if they need not be.
+const CROWD_PART: usize = 2;
 /// How often files are looked for that are lent and not durable: they are made so when they were at the last look.
 const AGED_AFTER: Duration = Duration::from_secs(15);
 /// How far the host's clock for files may lag behind the one that records are written with.
@@ -57,6 +59,8 @@ pub(crate) struct Local {
     table: Mutex<Table>,
     /// How many files stay open that nobody has open.
     known_max: usize,
+    /// More files are not to be open.
+    crowd: usize,
     /// How many files the table has: most who ask need not look.
     count: AtomicUsize,
     /// Counts what was settled: whoever read a record before, and looks for its file after, reads again.
@@ -306,11 +310,13 @@ pub(crate) fn failed(what: &str, blob: u64, error: &io::Error) -> Error {
 
 impl Local {
     pub(crate) fn new(home: Arc<dyn Home>, volume: u16) -> Self {
-        let known_max = (home.open_max() / KNOWN_PART).min(KNOWN_MAX);
+        let open_max = home.open_max();
+        let known_max = (open_max / KNOWN_PART).min(KNOWN_MAX);
         Self {
             home,
             volume,
             known_max,
+            crowd: open_max / CROWD_PART,
             pool: Pool::default(),
             habits: Habits::default(),
             table: Mutex::default(),
@@ -514,12 +520,29 @@ impl Local {
 
     /// Whether so many were closed and wait that the host may run out of files that can be open.
     fn is_pressed(&self) -> bool {
-        self.unsettled() > self.known_max
+        self.unsettled() > self.known_max || self.is_crowded()
+    }
+
+    /// Whether so many files are open that those are not, or not any more, that need not be: what is left is for who
+    /// cannot do without.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.home.open_count() > self.crowd
+    }
+
+    /// A file is given back. It stays open, so that it is soon ready again, unless too many are.
+    pub(super) fn retire(&self, blob: u64, backed: Option<Arc<Backed>>) {
+        let backed = backed.filter(|backed| {
+            // What else is known of it must not be lost.
+            !self.is_crowded() || Arc::strong_count(backed) > 1 || self.is_worn(backed)
+        });
+        self.pool.retire(blob, backed);
     }
 
     /// Whether more files are to be ready while nobody takes any, and the host lets them be open.
     fn wants_more_when_idle(&self) -> bool {
-        self.pool.is_short_when_idle() && self.pool.counts().0 < self.known_max / KNOWN_PART
+        !self.is_crowded()
+            && self.pool.is_short_when_idle()
+            && self.pool.counts().0 < self.known_max / KNOWN_PART
     }
 
     /// How many were closed and are not settled.

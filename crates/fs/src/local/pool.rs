@@ -218,7 +218,7 @@ impl Pool {
         state.retired.drain(..count).collect()
     }
 
-    pub(super) fn has_room(&self) -> bool {
+    fn has_room(&self) -> bool {
         self.state.lock().ready.len() < READY_MAX
     }
 
@@ -238,6 +238,11 @@ impl Pool {
 }
 
 impl Local {
+    /// Whether more files are to wait to be used.
+    pub(super) fn has_room(&self) -> bool {
+        self.pool.has_room() && !self.is_crowded()
+    }
+
     /// An open file of the home.
     pub(super) fn backed(&self, blob: u64, file: Arc<dyn Backing>) -> Arc<Backed> {
         Backed::new(blob, file, self.pool.forgotten.load(Ordering::Acquire))
@@ -264,7 +269,7 @@ impl Local {
         if self.pool.low.load(Ordering::Acquire) {
             self.short.tell();
         }
-        if ready.is_some() {
+        if ready.is_some() || self.is_crowded() {
             return ready;
         }
         let blob = self.pool.state.lock().numbers.pop_front()?;
@@ -294,10 +299,11 @@ impl Session {
                     if made.is_err() {
                         local.pool.add_number(blob);
                     }
-                    // Those that are closed and wait to be settled will be open no more.
+                    // Those that are closed and wait to be settled, or to be used again, will be open no more.
                     let too_many =
                         made.as_ref().is_err_and(|error| error.kind() == Kind::TooManyOpen);
-                    if !too_many || local.unsettled() == 0 || waits == 0 {
+                    let any = local.unsettled() > 0 || local.pool.counts().1 > 0;
+                    if !too_many || !any || waits == 0 {
                         return made;
                     }
                     waits -= 1;
@@ -370,7 +376,7 @@ impl Session {
         if !self.0.lends || !local.pool.is_known_to_kernel() {
             return Ok(made);
         }
-        while local.pool.ready.load(Ordering::Acquire) < enough {
+        while local.pool.ready.load(Ordering::Acquire) < enough && !local.is_crowded() {
             let number = local.pool.state.lock().numbers.pop_front();
             match number {
                 Some(blob) => match local.make(blob) {
@@ -401,14 +407,14 @@ impl Session {
         }
         if let Err(error) = self.sync_store().await {
             for one in retired {
-                local.pool.retire(one.blob, one.backed);
+                local.retire(one.blob, one.backed);
             }
             return Err(error);
         }
         let (mut removed, mut done) = (Vec::new(), 0);
         for Retired { blob, backed } in retired {
             match self.recycle_one(local, blob, backed) {
-                Ok(Recycled::InUse(backed)) => local.pool.retire(blob, Some(backed)),
+                Ok(Recycled::InUse(backed)) => local.retire(blob, Some(backed)),
                 Ok(Recycled::Kept) => done += 1,
                 Ok(Recycled::Removed) => {
                     done += 1;
@@ -416,7 +422,7 @@ impl Session {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a file that was given back is tried again");
-                    local.pool.retire(blob, None);
+                    local.retire(blob, None);
                 }
             }
         }
@@ -469,7 +475,7 @@ impl Session {
             }
             return Ok(Recycled::InUse(backed));
         }
-        if !local.pool.has_room() {
+        if !local.has_room() {
             let gone = local.home.remove(local.place(blob));
             gone.map_err(|error| failed("remove", blob, &error))?;
             return Ok(Recycled::Removed);

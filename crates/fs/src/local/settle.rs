@@ -79,7 +79,9 @@ impl Shared {
         if let Some(local) = &self.local {
             // Where its bytes were just written anew, what is known here is the file from before.
             let file = local.remove(ino).filter(|file| file.backed.blob == blob);
-            local.pool.retire(blob, file.map(|file| Arc::clone(&file.backed)));
+            let backed = file.as_ref().map(|file| Arc::clone(&file.backed));
+            drop(file);
+            local.retire(blob, backed);
             local.work.tell();
         }
     }
@@ -93,8 +95,8 @@ impl Session {
             return Ok(Settled::default());
         };
         let mut done = Settled::default();
-        // Before what takes long: who makes files waits for these.
-        let mut made = self.refill(local).await?;
+        // Before what takes long: who makes files waits for these. When there are too many open, this makes room.
+        let refilled = self.refill(local).await;
         let now = all || local.is_pressed();
         let until = if now { Duration::MAX } else { self.now() };
         let closed = local.take_closed(ROUND, until);
@@ -168,7 +170,7 @@ impl Session {
         }
         self.sync_aged(local).await?;
         done.settled += self.make_whole(local).await;
-        made |= self.refill(local).await?;
+        let made = refilled? | self.refill(local).await?;
         done.more = full || made;
         Ok(done)
     }
@@ -427,14 +429,14 @@ impl Local {
         // Who looks at attributes just now has it too: what is read must be what was there.
         let shared = Arc::strong_count(file) > 1;
         let kept = self.pool.keepers.load(Ordering::Acquire) > 0;
-        if counts || shared || kept || self.is_worn(&backed) || !self.pool.has_room() {
-            return self.pool.retire(backed.blob, Some(backed));
+        if counts || shared || kept || self.is_worn(&backed) || !self.has_room() {
+            return self.retire(backed.blob, Some(backed));
         }
         if let How::Inline(_) = one.how {
             let emptied = backed.file.empty().and_then(|()| backed.file.set_changed(UNTOUCHED));
             if let Err(error) = emptied {
                 tracing::warn!(%error, blob = backed.blob, "a file that was given back is tried again");
-                return self.pool.retire(backed.blob, Some(backed));
+                return self.retire(backed.blob, Some(backed));
             }
         }
         self.pool.put(backed);
@@ -444,7 +446,7 @@ impl Local {
     fn settled_as(&self, one: Settling<'_>, was_there: bool) {
         if one.anew.is_some() && was_there {
             let before = Arc::clone(&one.file.backed);
-            self.pool.retire(before.blob, Some(before));
+            self.retire(before.blob, Some(before));
             *one.file.anew.lock() = None;
         }
         // Who removed the inode meanwhile has given its file back. One that was written anew for it and that it did not

@@ -95,7 +95,7 @@ impl Local {
         self.home.distrust_names();
         for ready in self.pool.take_all_ready() {
             if self.scrap(ready.blob).is_err() {
-                self.pool.retire(ready.blob, Some(ready));
+                self.retire(ready.blob, Some(ready));
             }
         }
     }
@@ -198,7 +198,7 @@ impl Session {
         if let Err(error) = local.sync_whole(&anew) {
             let blob = anew.blob;
             if local.scrap(blob).is_err() {
-                local.pool.retire(blob, Some(anew));
+                local.retire(blob, Some(anew));
             }
             return Err(error);
         }

@@ -95,12 +95,12 @@ impl Session {
             }
             // Noted as nobody's, as it was.
             Ok(false) => {
-                local.pool.retire(whole.blob, Some(whole));
+                local.retire(whole.blob, Some(whole));
                 Ok(false)
             }
             // A commit of which nobody knows ends the store for this process, and then no file is used again.
             Err(error) => {
-                local.pool.retire(whole.blob, Some(whole));
+                local.retire(whole.blob, Some(whole));
                 Err(error)
             }
         }

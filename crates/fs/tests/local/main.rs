@@ -11,6 +11,7 @@
 #[path = "../it/audit.rs"]
 mod audit;
 mod crash;
+mod crowd;
 mod forms;
 mod fsck;
 mod habit;

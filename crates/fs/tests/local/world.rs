@@ -54,11 +54,20 @@ pub(crate) fn format() -> FormatOptions {
 
 impl Bench {
     pub(crate) async fn new(clock: SimClock, format: &FormatOptions) -> Self {
+        Self::with(clock, format, |home| home).await
+    }
+
+    /// The same, with a home that was made to be another.
+    pub(crate) async fn with(
+        clock: SimClock,
+        format: &FormatOptions,
+        made: impl FnOnce(SimHome) -> SimHome,
+    ) -> Self {
         let disk = SimDisk::new();
         let shared: Arc<dyn Clock> = Arc::new(clock.clone());
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(7));
         let home = SimHome::new(Arc::new(disk.clone()), Arc::clone(&shared), 1);
-        let home = Arc::new(home.with_descriptors().unwrap());
+        let home = Arc::new(made(home.with_descriptors().unwrap()));
         let engine = Arc::new(kv::mem::Mem::new());
         let store = kv::Store::new(engine, Arc::clone(&shared), Arc::clone(&random));
         let world = World { store, clock: shared, random, home: Some(home) };
