@@ -290,10 +290,7 @@ impl Table {
         index: usize,
         keep: bool,
     ) -> Result<Arc<Cached>> {
-        let place = directory.index.value(index).and_then(|place| {
-            let mut reader = crate::codec::Reader(place);
-            Some((reader.u64()?, reader.u32()?))
-        });
+        let place = directory.place(index);
         let (offset, len) =
             place.ok_or_else(|| corrupt(format!("{}: its index is broken", self.name())))?;
         if let Some(cached) = self.cache.get(&(self.info.id, offset)) {
@@ -331,9 +328,16 @@ impl Table {
         Ok(block.find(key).map(|at| block.value_owned(at)))
     }
 
-    /// Forgets what is cached of it.
+    /// Forgets what is cached of it: nobody will look for it again, and others want the room.
     pub(crate) fn forget(&self) {
-        self.cache.remove(&(self.info.id, DIRECTORY));
+        let key = (self.info.id, DIRECTORY);
+        let cached = self.pinned.get().cloned().or_else(|| self.cache.get(&key));
+        if let Some(Cached::Directory(directory)) = cached.as_deref() {
+            for (offset, _) in (0..directory.blocks()).filter_map(|index| directory.place(index)) {
+                self.cache.remove(&(self.info.id, offset));
+            }
+        }
+        self.cache.remove(&key);
     }
 }
 
@@ -375,6 +379,12 @@ impl Directory {
         self.index.count()
     }
 
+    /// Where a block begins, and how long it is.
+    fn place(&self, index: usize) -> Option<(u64, u32)> {
+        let mut reader = crate::codec::Reader(self.index.value(index)?);
+        Some((reader.u64()?, reader.u32()?))
+    }
+
     /// The first block that may hold `key` or something behind it.
     pub(crate) fn block_for(&self, key: &[u8]) -> usize {
         let len = key.len().min(self.prefix.len());
@@ -392,6 +402,45 @@ impl Directory {
                 let same = self.heads[low..].iter().take_while(|&&head| head == wanted).count();
                 self.index.lower_bound_in(key, low, low + same)
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Writer;
+    use base::SimDisk;
+    use kv::Key;
+
+    #[test]
+    fn what_is_cached_of_a_table_goes_with_it() {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let key = |number: u32| Key::new(&number.to_be_bytes());
+        for pinned_bytes in [0, 1 << 20] {
+            let memory = Memory::new(1 << 20, pinned_bytes);
+            let table = |id| {
+                let mut writer = Writer::create(&disk, 7, id).unwrap();
+                for number in 0..1000 {
+                    writer.push(&key(number), Some(&[5; 100])).unwrap();
+                }
+                let (info, file, hides) = writer.finish().unwrap().unwrap();
+                let table = Table::new(info, file, hides, 7, &memory);
+                for number in 0..1000 {
+                    let key = key(number);
+                    let found = table.get(&key, key_hash(&key)).unwrap();
+                    assert_eq!(found.flatten().as_deref(), Some(&[5; 100][..]));
+                }
+                table
+            };
+            let (one, other) =
+                (table(2 * pinned_bytes as u64 + 1), table(2 * pinned_bytes as u64 + 2));
+            let both = memory.cache.len();
+            assert!(both >= 40, "{both}");
+            one.forget();
+            assert_eq!(memory.cache.len(), both / 2);
+            other.forget();
+            assert_eq!(memory.cache.len(), 0);
         }
     }
 }
