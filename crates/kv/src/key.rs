@@ -51,6 +51,41 @@ impl Key {
         }
     }
 
+    /// Eight bytes behind the first `skipped`, as a number that orders as they do; zeros where the key ends.
+    #[inline]
+    pub fn head(&self, skipped: usize) -> u64 {
+        let bytes: &[u8] = match &self.0 {
+            // Unused bytes are zero.
+            Repr::Inline(_, bytes) => bytes,
+            Repr::Shared(bytes) => bytes,
+        };
+        let rest = bytes.get(skipped..).unwrap_or_default();
+        if let Some(head) = rest.first_chunk::<8>() {
+            return u64::from_be_bytes(*head);
+        }
+        let mut head = [0; 8];
+        head[..rest.len()].copy_from_slice(rest);
+        u64::from_be_bytes(head)
+    }
+
+    /// Whether it begins with the first `len` bytes of another key, which has as many.
+    #[inline]
+    pub fn starts_like(&self, other: &Self, len: usize) -> bool {
+        match (&self.0, &other.0) {
+            (Repr::Inline(own, a), Repr::Inline(_, b)) if len <= 32 => {
+                /// Ones for the first so many bytes of sixteen.
+                #[inline(always)]
+                fn first(bytes: usize) -> u128 {
+                    if bytes >= 16 { u128::MAX } else { (1 << (8 * bytes)) - 1 }
+                }
+                let low = (half::<0>(a) ^ half::<0>(b)) & first(len);
+                let high = (half::<16>(a) ^ half::<16>(b)) & first(len.saturating_sub(16));
+                usize::from(*own) >= len && low | high == 0
+            }
+            _ => other.get(..len).is_some_and(|start| self.starts_with(start)),
+        }
+    }
+
     /// Bytes on the heap that belong to this key.
     #[inline]
     pub fn heap_bytes(&self) -> usize {
@@ -102,7 +137,12 @@ impl<const N: usize> From<&[u8; N]> for Key {
 impl PartialEq for Key {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
+        match (&self.0, &other.0) {
+            (Repr::Inline(len, bytes), Repr::Inline(other_len, other)) => {
+                len == other_len && bytes == other
+            }
+            _ => **self == **other,
+        }
     }
 }
 
@@ -125,6 +165,15 @@ impl Ord for Key {
             }
             _ => (**self).cmp(&**other),
         }
+    }
+}
+
+/// Sixteen bytes of a key in place, the first of them lowest.
+#[inline(always)]
+fn half<const AT: usize>(bytes: &[u8; INLINE_BYTES]) -> u128 {
+    match bytes.split_at(AT).1.first_chunk::<16>() {
+        Some(half) => u128::from_le_bytes(*half),
+        None => 0,
     }
 }
 

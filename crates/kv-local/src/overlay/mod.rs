@@ -2,6 +2,7 @@
 //! when. A copy is a snapshot.
 
 mod aside;
+mod heads;
 mod segments;
 mod tree;
 
@@ -15,9 +16,9 @@ pub(crate) use tree::{Cursor, Item, Tree};
 /// A value, or that the key is gone.
 pub(crate) type Slot = Option<Bytes>;
 
-/// What an entry costs beside its value: its place in a leaf that is three quarters full, its share
-/// of inner nodes, and the allocation of its value.
-const ENTRY_BYTES: usize = 176;
+/// What an entry costs beside its value: its place in a leaf that is three quarters full, with its head, its
+/// share of inner nodes, and the allocation of its value.
+const ENTRY_BYTES: usize = 200;
 
 /// One layer over the tables.
 #[derive(Debug, Clone, Default)]

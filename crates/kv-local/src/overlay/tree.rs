@@ -5,6 +5,7 @@
 //! wrote it, and each node the newest version below it, so "has anything here changed since?" needs
 //! no scan.
 
+use super::heads::Heads;
 use kv::{Key, KeyRange, Version};
 use std::sync::Arc;
 
@@ -27,13 +28,23 @@ struct Node<V> {
 
 #[derive(Debug, Clone)]
 enum Body<V> {
-    Leaf(Vec<Item<V>>),
-    /// Children in order; `firsts[i]` is not above any key of `children[i + 1]` and above all of
-    /// `children[i]`.
-    Inner {
-        firsts: Vec<Key>,
-        children: Vec<Arc<Node<V>>>,
-    },
+    Leaf(Leaf<V>),
+    Inner(Inner<V>),
+}
+
+#[derive(Debug, Clone)]
+struct Leaf<V> {
+    heads: Heads<LEAF_MAX>,
+    items: Vec<Item<V>>,
+}
+
+/// Children in order; `firsts[i]` is not above any key of `children[i + 1]` and above all of
+/// `children[i]`.
+#[derive(Debug, Clone)]
+struct Inner<V> {
+    heads: Heads<INNER_MAX>,
+    firsts: Vec<Key>,
+    children: Vec<Arc<Node<V>>>,
 }
 
 /// An entry.
@@ -46,23 +57,58 @@ pub(crate) struct Item<V> {
 
 impl<V: Clone> Default for Tree<V> {
     fn default() -> Self {
-        Self { root: Arc::new(Node { newest: 0, body: Body::Leaf(Vec::new()) }) }
+        Self { root: Arc::new(Node { newest: 0, body: Body::Leaf(Leaf::with(Vec::new())) }) }
     }
 }
 
-fn child_of(firsts: &[Key], key: &Key) -> usize {
-    firsts.partition_point(|first| *first <= *key)
+impl<V> Leaf<V> {
+    fn with(items: Vec<Item<V>>) -> Self {
+        let heads = Heads::of(items.len(), |index| &items[index].key);
+        Self { heads, items }
+    }
+
+    fn find(&self, key: &Key) -> Result<usize, usize> {
+        let Some(first) = self.items.first() else { return Err(0) };
+        let near = self.heads.near(self.items.len(), &first.key, key);
+        let found = self.items[near.clone()].binary_search_by(|item| item.key.cmp(key));
+        found.map(|at| near.start + at).map_err(|at| near.start + at)
+    }
+
+    fn insert(&mut self, index: usize, item: Item<V>) {
+        if self.items.capacity() == 0 {
+            self.items.reserve_exact(LEAF_MAX);
+        }
+        self.items.insert(index, item);
+        self.heads.inserted(index, self.items.len(), |index| &self.items[index].key);
+    }
+
+    /// Moves what is at `at` and behind it to a leaf of its own.
+    fn split_off(&mut self, at: usize) -> Self {
+        let mut right = Vec::with_capacity(LEAF_MAX);
+        right.extend(self.items.drain(at..));
+        self.heads.renew(self.items.len(), |index| &self.items[index].key);
+        Self::with(right)
+    }
 }
 
-fn find<V>(items: &[Item<V>], key: &Key) -> Result<usize, usize> {
-    items.binary_search_by(|item| item.key.cmp(key))
+impl<V> Inner<V> {
+    fn with(firsts: Vec<Key>, children: Vec<Arc<Node<V>>>) -> Self {
+        let heads = Heads::of(firsts.len(), |index| &firsts[index]);
+        Self { heads, firsts, children }
+    }
+
+    fn child_of(&self, key: &Key) -> usize {
+        let Some(first) = self.firsts.first() else { return 0 };
+        let near = self.heads.near(self.firsts.len(), first, key);
+        near.start + self.firsts[near].partition_point(|first| *first <= *key)
+    }
 }
 
 impl<V: Clone> Tree<V> {
     pub(crate) fn is_empty(&self) -> bool {
         match &self.root.body {
-            Body::Leaf(items) => items.is_empty(),
-            Body::Inner { .. } => false,
+            Body::Leaf(leaf) => leaf.items.is_empty(),
+            Body::Inner(_) => false,
         }
     }
 
@@ -70,8 +116,8 @@ impl<V: Clone> Tree<V> {
         let mut node = &*self.root;
         loop {
             match &node.body {
-                Body::Leaf(items) => return find(items, key).ok().map(|index| &items[index]),
-                Body::Inner { firsts, children } => node = &children[child_of(firsts, key)],
+                Body::Leaf(leaf) => return leaf.find(key).ok().map(|index| &leaf.items[index]),
+                Body::Inner(inner) => node = &inner.children[inner.child_of(key)],
             }
         }
     }
@@ -94,17 +140,17 @@ impl<V: Clone> Tree<V> {
             let Node { newest, body } = Arc::make_mut(node);
             *newest = (*newest).max(version);
             match body {
-                Body::Inner { firsts, children } => node = &mut children[child_of(firsts, &key)],
-                Body::Leaf(items) => match find(items, &key) {
+                Body::Inner(inner) => {
+                    let index = inner.child_of(&key);
+                    node = &mut inner.children[index];
+                }
+                Body::Leaf(leaf) => match leaf.find(&key) {
                     Ok(index) => {
                         let item = Item { key, version, value };
-                        return Some(std::mem::replace(&mut items[index], item));
+                        return Some(std::mem::replace(&mut leaf.items[index], item));
                     }
-                    Err(index) if items.len() < LEAF_MAX => {
-                        if items.capacity() == 0 {
-                            items.reserve_exact(LEAF_MAX);
-                        }
-                        items.insert(index, Item { key, version, value });
+                    Err(index) if leaf.items.len() < LEAF_MAX => {
+                        leaf.insert(index, Item { key, version, value });
                         return None;
                     }
                     Err(_) => break,
@@ -120,7 +166,7 @@ impl<V: Clone> Tree<V> {
         if let Some((first, right)) = split {
             let newest = self.root.newest;
             let left = Arc::clone(&self.root);
-            let body = Body::Inner { firsts: vec![first], children: vec![left, right] };
+            let body = Body::Inner(Inner::with(vec![first], vec![left, right]));
             self.root = Arc::new(Node { newest, body });
         }
         old
@@ -135,8 +181,8 @@ impl<V: Clone> Tree<V> {
             *self = Self::default();
         }
         // A chain of single children is no tree: lift the one below.
-        while let Body::Inner { children, .. } = &self.root.body
-            && let [only] = &children[..]
+        while let Body::Inner(inner) = &self.root.body
+            && let [only] = &inner.children[..]
         {
             self.root = Arc::clone(only);
         }
@@ -166,48 +212,48 @@ fn insert_into<V: Clone>(node: &mut Arc<Node<V>>, item: Item<V>) -> (Option<Item
     *newest = (*newest).max(item.version);
     let newest = *newest;
     match body {
-        Body::Leaf(items) => {
-            let index = match find(items, &item.key) {
-                Ok(index) => return (Some(std::mem::replace(&mut items[index], item)), None),
+        Body::Leaf(leaf) => {
+            let index = match leaf.find(&item.key) {
+                Ok(index) => return (Some(std::mem::replace(&mut leaf.items[index], item)), None),
                 Err(index) => index,
             };
-            if items.len() < LEAF_MAX {
-                if items.capacity() == 0 {
-                    items.reserve_exact(LEAF_MAX);
-                }
-                items.insert(index, item);
+            if leaf.items.len() < LEAF_MAX {
+                leaf.insert(index, item);
                 return (None, None);
             }
             // Keys often come in order: then the full node stays full and the next one is new.
             let at = if index == LEAF_MAX { LEAF_MAX - 1 } else { LEAF_MAX / 2 };
-            let mut right = Vec::with_capacity(LEAF_MAX);
-            right.extend(items.drain(at..));
+            let mut right = leaf.split_off(at);
             if index <= at && at != LEAF_MAX - 1 {
-                items.insert(index, item);
+                leaf.insert(index, item);
             } else {
                 right.insert(index - at, item);
             }
-            let first = right[0].key.clone();
+            let first = right.items[0].key.clone();
             (None, Some((first, Arc::new(Node { newest, body: Body::Leaf(right) }))))
         }
-        Body::Inner { firsts, children } => {
-            let index = child_of(firsts, &item.key);
-            let (old, split) = insert_into(&mut children[index], item);
+        Body::Inner(inner) => {
+            let index = inner.child_of(&item.key);
+            let (old, split) = insert_into(&mut inner.children[index], item);
             let Some((first, right)) = split else {
                 return (old, None);
             };
-            firsts.insert(index, first);
-            children.insert(index + 1, right);
+            inner.firsts.insert(index, first);
+            inner.children.insert(index + 1, right);
+            let Inner { heads, firsts, children } = inner;
             if children.len() <= INNER_MAX {
+                heads.inserted(index, firsts.len(), |index| &firsts[index]);
                 return (old, None);
             }
             let at = if index + 2 == children.len() { INNER_MAX - 1 } else { INNER_MAX / 2 };
             let right_children = children.split_off(at);
             let right_firsts = firsts.split_off(at);
-            let Some(middle) = firsts.pop() else {
+            let middle = firsts.pop();
+            heads.renew(firsts.len(), |index| &firsts[index]);
+            let Some(middle) = middle else {
                 return (old, None);
             };
-            let body = Body::Inner { firsts: right_firsts, children: right_children };
+            let body = Body::Inner(Inner::with(right_firsts, right_children));
             (old, Some((middle, Arc::new(Node { newest, body }))))
         }
     }
@@ -220,15 +266,18 @@ fn remove_from<V: Clone>(
     removed: &mut dyn FnMut(&Item<V>),
 ) -> bool {
     match &mut Arc::make_mut(node).body {
-        Body::Leaf(items) => {
+        Body::Leaf(Leaf { heads, items }) => {
             let start = items.partition_point(|item| item.key < range.start);
             let end = items.partition_point(|item| item.key < range.end);
             items.drain(start..end).for_each(|item| removed(&item));
+            heads.renew(items.len(), |index| &items[index].key);
             items.is_empty()
         }
-        Body::Inner { firsts, children } => {
-            let last = firsts.partition_point(|first| *first < range.end);
-            for index in (child_of(firsts, &range.start)..=last).rev() {
+        Body::Inner(inner) => {
+            let last = inner.firsts.partition_point(|first| *first < range.end);
+            let first = inner.child_of(&range.start);
+            let Inner { heads, firsts, children } = inner;
+            for index in (first..=last).rev() {
                 if remove_from(&mut children[index], range, removed) {
                     children.remove(index);
                     // The bound that goes with the child: the one before it, or, for the first
@@ -238,6 +287,7 @@ fn remove_from<V: Clone>(
                     }
                 }
             }
+            heads.renew(firsts.len(), |index| &firsts[index]);
             children.is_empty()
         }
     }
@@ -245,11 +295,11 @@ fn remove_from<V: Clone>(
 
 fn last_below<'a, V>(node: &'a Node<V>, key: &Key) -> Option<&'a Item<V>> {
     match &node.body {
-        Body::Leaf(items) => {
+        Body::Leaf(Leaf { items, .. }) => {
             let at = items.partition_point(|item| item.key < *key);
             items.get(at.checked_sub(1)?)
         }
-        Body::Inner { firsts, children } => {
+        Body::Inner(Inner { firsts, children, .. }) => {
             let at = firsts.partition_point(|first| *first < *key);
             // What is below the key in that child may be gone; then it is the last of one before.
             children[..=at].iter().rev().find_map(|child| last_below(child, key))
@@ -262,17 +312,17 @@ fn newer_below<V>(node: &Node<V>, range: &KeyRange, since: Version) -> bool {
         return false;
     }
     match &node.body {
-        Body::Leaf(items) => {
+        Body::Leaf(Leaf { items, .. }) => {
             let start = items.partition_point(|item| item.key < range.start);
             items[start..]
                 .iter()
                 .take_while(|item| item.key < range.end)
                 .any(|item| item.version > since)
         }
-        Body::Inner { firsts, children } => {
-            let first = child_of(firsts, &range.start);
-            let last = firsts.partition_point(|other| *other < range.end);
-            (first..=last).any(|index| newer_below(&children[index], range, since))
+        Body::Inner(inner) => {
+            let first = inner.child_of(&range.start);
+            let last = inner.firsts.partition_point(|other| *other < range.end);
+            (first..=last).any(|index| newer_below(&inner.children[index], range, since))
         }
     }
 }
@@ -295,16 +345,17 @@ impl<'a, V> Cursor<'a, V> {
     fn descend(&mut self, mut node: &'a Node<V>, bound: Option<&Key>) {
         loop {
             match &node.body {
-                Body::Inner { firsts, children } => {
+                Body::Inner(inner) => {
+                    let children = &inner.children;
                     let index = match bound {
-                        Some(bound) => child_of(firsts, bound),
+                        Some(bound) => inner.child_of(bound),
                         None if self.reverse => children.len() - 1,
                         None => 0,
                     };
                     self.path.push((children, index));
                     node = &children[index];
                 }
-                Body::Leaf(items) => {
+                Body::Leaf(Leaf { items, .. }) => {
                     self.items = self.within(items);
                     self.next = match bound {
                         Some(bound) => self.items.partition_point(|item| item.key < *bound),
