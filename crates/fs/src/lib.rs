@@ -44,6 +44,7 @@ mod volume;
 pub use check::{Check, CheckReport, FINDING_KINDS, FINDINGS_MAX, Finding};
 pub use error::{Error, Kind, Result};
 pub use local::{Registrar, Settled};
+pub use op::{Ahead, Opened};
 pub use progress::{NoProgress, Progress};
 pub use repair::{DEAD_SESSION, LOST_AND_FOUND, Repair, RepairReport, Repaired};
 pub use report::{Collected, DataForm, Extent, Info, LeaseInfo, SessionInfo, Summary, Walk};

@@ -3,7 +3,7 @@
 use crate::backings::Backings;
 use crate::channel::Channel;
 use crate::device::Device;
-use crate::handler::{Adopted, Handler, Kept, Policy, Running, Waiters};
+use crate::handler::{Adopted, Fresh, Handler, Kept, Policy, Running, Waiters};
 use crate::mount::{self, MountError, MountErrorKind, MountOptions, Transport};
 use crate::opens::{self, Opens};
 use crate::reply::Errno;
@@ -201,6 +201,7 @@ fn serve(
         adopted,
         opens,
         running: Running::default(),
+        fresh: Fresh::new(devices.first().filter(|_| policy.private)),
         survives: options.survives && resends && policy.private,
         backing: options.backing.clone(),
     };

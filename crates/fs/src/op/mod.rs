@@ -2,6 +2,7 @@
 //! its reply in the op log.
 
 mod access;
+mod ahead;
 mod copy_range;
 mod create;
 mod dir_handle;
@@ -33,6 +34,8 @@ mod write;
 pub(crate) mod xattr;
 
 use crate::session::OpKind;
+pub use ahead::Ahead;
+pub use open::Opened;
 pub use readdir::{FIRST_ENTRIES, LISTING_ENTRIES};
 
 /// Every operation and its kind.

@@ -4,7 +4,7 @@ use crate::access::{self, READ, WRITE};
 use crate::error::{Error, Kind, Result, is_directory};
 use crate::local::Seen;
 use crate::reply::Reply;
-use crate::schema::{Inode, Part};
+use crate::schema::{Form, Inode, Part};
 use crate::session::{Lease, OpKind, Session};
 use crate::tx::Tx;
 use crate::types::{Attr, Caller, FileType, Handle, Ino, OpenFlags, SetAttr};
@@ -15,20 +15,25 @@ pub(super) const KIND: OpKind = OpKind::Idempotent;
 /// How long an open waits for a removal that is under way.
 const REMOVAL_PAUSE: Duration = Duration::from_micros(50);
 
+/// A file that was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// Its number.
+    pub handle: Handle,
+    /// Reading it would change its access time: the first read should come here.
+    pub due: bool,
+    /// It has bytes, and all of them are in its record.
+    pub short: bool,
+}
+
 impl Session {
     /// Opens a file.
     pub async fn open(&self, caller: &Caller, ino: Ino, flags: OpenFlags) -> Result<Handle> {
-        Ok(self.open_noting(caller, ino, flags).await?.0)
+        Ok(self.open_noting(caller, ino, flags).await?.handle)
     }
 
-    /// Opens a file, and says whether reading it would change its access time: then whoever answers
-    /// reads from copies of its own should let the first one through.
-    pub async fn open_noting(
-        &self,
-        caller: &Caller,
-        ino: Ino,
-        flags: OpenFlags,
-    ) -> Result<(Handle, bool)> {
+    /// Opens a file, and says what matters to whoever answers reads from copies of its own.
+    pub async fn open_noting(&self, caller: &Caller, ino: Ino, flags: OpenFlags) -> Result<Opened> {
         let entered = self.enter(ino).await;
         let opened = self.open_entered(caller, ino, flags, entered.lease).await;
         entered.keep_if(opened).await
@@ -40,7 +45,7 @@ impl Session {
         ino: Ino,
         flags: OpenFlags,
         lease: Lease,
-    ) -> Result<(Handle, bool)> {
+    ) -> Result<Opened> {
         let (due, (form, (mode, size))) = self
             .hold(ino, lease, |mut tx| async move {
                 let inode = tx.inode_for(ino, Part::Access).await?;
@@ -57,8 +62,9 @@ impl Session {
             // Nobody tells of what the kernel reads by itself.
             self.note_read_of(ino).await?;
         }
+        let short = form == Form::Inline && size > 0 && !flags.truncate && backed.is_none();
         let handle = self.add_handle(ino, flags, backed)?;
-        Ok((handle, due || (flags.truncate && flags.read)))
+        Ok(Opened { handle, due: due || (flags.truncate && flags.read), short })
     }
 
     /// What opening with `truncate` does to a file that was there.

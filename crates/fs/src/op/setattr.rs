@@ -104,6 +104,25 @@ impl Session {
         set: &SetAttr,
         by_handle: bool,
     ) -> Result<Attr> {
+        // Bytes that are given away right now are not cut meanwhile.
+        let entered = match set.size.is_some() && self.0.private {
+            true => Some(self.enter(ino).await),
+            false => None,
+        };
+        let set_so = self.set_attributes(caller, ino, set, by_handle).await;
+        if let Some(entered) = entered {
+            entered.end().await?;
+        }
+        set_so
+    }
+
+    async fn set_attributes(
+        &self,
+        caller: &Caller,
+        ino: Ino,
+        set: &SetAttr,
+        by_handle: bool,
+    ) -> Result<Attr> {
         // Cutting a file to nothing gives it a new blob.
         let fresh = if set.size == Some(0) { self.0.reserve().await? } else { None };
         let attr = loop {

@@ -79,8 +79,8 @@ pub(crate) struct Last {
     pub(crate) made_in: Option<Ino>,
 }
 
-/// An inode that is about to be removed and must not be opened before that has happened, or has
-/// failed.
+/// An inode that must not be opened while this is there: it is about to be removed, its bytes are moved, or they are
+/// given away before anybody asks for them.
 #[derive(Debug)]
 pub(crate) struct Doomed {
     table: Arc<Mutex<Table>>,
@@ -250,6 +250,20 @@ impl OpenFiles {
         Some(Doomed { table: Arc::clone(&self.0), ino })
     }
 
+    /// Keeps an inode that one handle has open for the kernel's cache from being opened again; `None` when it is open
+    /// otherwise, or is not.
+    pub(crate) fn hold_still(&self, ino: Ino) -> Option<Doomed> {
+        let mut table = self.0.lock();
+        let open = table.inodes.get(&ino)?;
+        let cached = matches!(open.way, None | Some(Way::Cached));
+        let alone = open.count == 1 && !open.held && cached;
+        if !alone || table.doomed.contains_key(&ino) {
+            return None;
+        }
+        *table.doomed.entry(ino).or_default() += 1;
+        Some(Doomed { table: Arc::clone(&self.0), ino })
+    }
+
     /// Who reads and writes the file of an inode that is open: as was decided before, or as is `wanted`.
     pub(crate) fn decide(&self, ino: Ino, wanted: Way) -> Way {
         let mut table = self.0.lock();
@@ -328,6 +342,27 @@ mod tests {
         assert_eq!(open.leave(5), None);
         assert!(open.leave(5).unwrap().garbage);
         assert!(open.doom(5).is_some());
+    }
+
+    #[test]
+    fn what_one_handle_has_open_can_be_held_still() {
+        let open = OpenFiles::default();
+        assert!(open.hold_still(5).is_none());
+        open.enter(5);
+        let still = open.hold_still(5).unwrap();
+        assert!(open.enter(5).is_none());
+        assert!(open.hold_still(5).is_none());
+        drop(still);
+        assert!(open.enter(5).is_some());
+        assert!(open.hold_still(5).is_none(), "two handles");
+        open.leave(5);
+        assert!(open.hold_still(5).is_some());
+        for way in [Way::Kernel, Way::Direct] {
+            open.enter(6);
+            open.decide(6, way);
+            assert!(open.hold_still(6).is_none());
+            open.leave(6);
+        }
     }
 
     #[test]

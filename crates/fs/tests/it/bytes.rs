@@ -1,5 +1,6 @@
 //! The bytes of files: how they are stored, what space they take, large writes, damage.
 
+mod ahead;
 mod damage;
 mod large;
 mod space;

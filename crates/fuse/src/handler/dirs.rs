@@ -46,6 +46,7 @@ impl Handler {
             if !listing.push(&Listed { entry: entry.by_ref(), attr: Some(attr) }, self.policy.ttl) {
                 break;
             }
+            self.fresh.told(attr);
         }
         Ok(Reply::Listing(listing.into_bytes()))
     }

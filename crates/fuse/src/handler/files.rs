@@ -84,7 +84,7 @@ impl Handler {
         }
         let caller = writer(header, kill);
         let opened = self.session.open_noting(&caller, header.ino, flags).await;
-        let (handle, due) = opened.map_err(gone)?;
+        let fs::Opened { handle, due, short } = opened.map_err(gone)?;
         if runs {
             self.running.begin(handle.0, header.ino);
         }
@@ -92,8 +92,24 @@ impl Handler {
         if due {
             // The first read comes here, and changes the access time.
             flags &= !fopen::KEEP_CACHE;
+        } else if short
+            && !header.again
+            && flags & fopen::KEEP_CACHE != 0
+            && self.fresh.take(header.ino)
+        {
+            self.give(handle).await;
         }
         Ok(Reply::Opened { handle: handle.0, flags, backing })
+    }
+
+    /// Gives the kernel the bytes of a short file that was just opened, so that it need not ask.
+    async fn give(&self, handle: Handle) {
+        match self.session.bytes_ahead(handle).await {
+            Ok(Some(ahead)) => self.fresh.give(&ahead),
+            Ok(None) => {}
+            // Whoever reads is told.
+            Err(error) => tracing::debug!(%error, "bytes could not be given ahead"),
+        }
     }
 
     pub(crate) async fn create(

@@ -6,12 +6,14 @@ mod adopted;
 mod attrs;
 mod dirs;
 mod files;
+mod fresh;
 mod kept;
 mod locks;
 mod names;
 mod running;
 
 pub(crate) use adopted::Adopted;
+pub(crate) use fresh::Fresh;
 pub(crate) use kept::Kept;
 pub(crate) use locks::Waiters;
 pub(crate) use running::Running;
@@ -62,6 +64,7 @@ pub(crate) struct Handler {
     pub(crate) adopted: Adopted,
     pub(crate) opens: Opens,
     pub(crate) running: Running,
+    pub(crate) fresh: Fresh,
     /// When this process dies another takes the connection over.
     pub(crate) survives: bool,
     /// A directory on the disk that holds the bytes.

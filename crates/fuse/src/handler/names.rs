@@ -12,6 +12,7 @@ const WHITEOUT: u32 = 4;
 
 impl Handler {
     fn entry(&self, attr: Attr) -> Reply {
+        self.fresh.told(&attr);
         Reply::Entry { attr, ttl: self.policy.ttl }
     }
 

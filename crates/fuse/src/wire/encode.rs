@@ -154,6 +154,14 @@ pub(crate) fn attributes_changed(ino: u64) -> Encoded {
     out
 }
 
+/// Gives the kernel all bytes of a file that it has not asked for, of which so many follow.
+pub(crate) fn store(ino: u64, len: u32) -> Encoded {
+    const STORE: i32 = 4;
+    let mut out = Encoded::new(0, STORE);
+    out.u64(ino).u64(0).u32(len).u32(0);
+    out
+}
+
 /// Asks the kernel to send again what it has sent and got no answer to.
 pub(crate) fn resend() -> Encoded {
     const RESEND: i32 = 7;
