@@ -91,6 +91,14 @@ impl Channel {
         }
     }
 
+    /// A request was received so long after the one before was answered.
+    pub(crate) fn heard_after(&self, idle: Duration) -> io::Result<()> {
+        match self {
+            Self::Device(device) => device.heard_after(idle),
+            Self::Beside(_) | Self::Ring(_) => Ok(()),
+        }
+    }
+
     /// Answers a request, and gives its buffer back. When its thread `listens` on, a ring's reply goes with
     /// the wait for the next request.
     pub(crate) fn send(

@@ -53,18 +53,20 @@ impl Device {
             return self.look(buffer);
         }
         loop {
-            let began = Instant::now();
             match self.read(buffer)? {
                 Read::Nothing => {}
                 Read::Over => return Ok(None),
-                Read::Request(len) => {
-                    if self.watch.slept(began.elapsed()) {
-                        rustix::io::ioctl_fionbio(&self.fd, true)?;
-                    }
-                    return Ok(Some(len));
-                }
+                Read::Request(len) => return Ok(Some(len)),
             }
         }
+    }
+
+    /// A request was received so long after the one before was answered.
+    pub(crate) fn heard_after(&self, idle: Duration) -> io::Result<()> {
+        if !self.watch.looks() && self.watch.slept(idle) {
+            rustix::io::ioctl_fionbio(&self.fd, true)?;
+        }
+        Ok(())
     }
 
     /// The same without sleeping at first.

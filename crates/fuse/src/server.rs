@@ -61,6 +61,8 @@ pub(crate) struct Asked {
 pub(crate) struct Sitting<'a> {
     seat: &'a Arc<Seat>,
     sits: Cell<bool>,
+    /// When it was last done with a request.
+    done: Cell<Duration>,
 }
 
 impl Server {
@@ -145,7 +147,8 @@ impl Server {
     /// Takes and answers requests, when it is this thread's turn, until the connection is over.
     fn serve(self: &Arc<Self>, seat: &Arc<Seat>) {
         while seat.take() {
-            let sitting = Sitting { seat, sits: Cell::new(true) };
+            let (sits, done) = (Cell::new(true), Cell::new(self.clock.now()));
+            let sitting = Sitting { seat, sits, done };
             let mut spare = None;
             while sitting.sits.get() {
                 let buffer = || spare.take().unwrap_or_else(|| self.buffer());
@@ -193,6 +196,10 @@ impl Server {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         let (header, opcode) = (envelope.header, envelope.opcode);
         let asked = Asked { header, opcode, begun: self.clock.now() };
+        let idle = asked.begun.saturating_sub(sitting.done.replace(asked.begun));
+        if let Err(error) = sitting.seat.channel.heard_after(idle) {
+            tracing::warn!(%error, "the kernel is waited for as before");
+        }
         let begun = match parcel.op(&envelope) {
             Ok(op) => {
                 // A panic is a bug, but the requests of others go on.
@@ -210,7 +217,9 @@ impl Server {
         };
         match begun {
             Begun::Answered(answer) => {
-                self.answer(sitting.seat, sitting.sits.get(), parcel, &asked, &answer)
+                let took = self.count(&asked, &answer);
+                sitting.done.set(asked.begun + took);
+                self.send(sitting.seat, sitting.sits.get(), parcel, &asked, &answer)
             }
             Begun::Syncs => {
                 let (ticket, spare) = self.ticket(sitting, asked, parcel);
@@ -296,17 +305,10 @@ impl Server {
         sitting.sits.set(!left);
     }
 
-    /// Counts and answers a request. Returns its buffer.
-    pub(crate) fn answer(
-        &self,
-        seat: &Seat,
-        listens: bool,
-        parcel: Parcel,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Option<Vec<u8>> {
+    /// Counts a request that is about to be answered. Returns how long it took.
+    fn count(&self, asked: &Asked, answer: &Answer) -> Duration {
+        let took = self.clock.now().saturating_sub(asked.begun);
         if let Some(opcode) = asked.opcode {
-            let took = self.clock.now().saturating_sub(asked.begun);
             let bytes = match answer {
                 Ok(Reply::Bytes(bytes)) if opcode == Opcode::Read => bytes.len() as u64,
                 Ok(Reply::Written(len)) => u64::from(*len),
@@ -316,6 +318,29 @@ impl Server {
             let failed = matches!(answer, Err(_) | Ok(Reply::NoEntry { .. }));
             self.stats.note(opcode, took, failed, bytes);
         }
+        took
+    }
+
+    /// Counts and answers a request from another thread than the one that heard it. Returns its buffer.
+    pub(crate) fn answer(
+        &self,
+        seat: &Seat,
+        parcel: Parcel,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Option<Vec<u8>> {
+        self.count(asked, answer);
+        self.send(seat, false, parcel, asked, answer)
+    }
+
+    fn send(
+        &self,
+        seat: &Seat,
+        listens: bool,
+        parcel: Parcel,
+        asked: &Asked,
+        answer: &Answer,
+    ) -> Option<Vec<u8>> {
         // Counted before the answer: who has it must not find itself in flight.
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
         let sent = seat.channel.send(parcel, asked.header.unique, answer, listens);

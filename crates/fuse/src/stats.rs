@@ -33,7 +33,6 @@ pub(crate) struct Stats([Counters; Opcode::COUNT]);
 
 #[derive(Debug, Default)]
 struct Counters {
-    count: AtomicU64,
     errors: AtomicU64,
     total_ns: AtomicU64,
     max_ns: AtomicU64,
@@ -54,9 +53,10 @@ impl Stats {
             return;
         };
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        counters.count.fetch_add(1, Ordering::Relaxed);
         counters.total_ns.fetch_add(nanos, Ordering::Relaxed);
-        counters.max_ns.fetch_max(nanos, Ordering::Relaxed);
+        if nanos > counters.max_ns.load(Ordering::Relaxed) {
+            counters.max_ns.fetch_max(nanos, Ordering::Relaxed);
+        }
         if failed {
             counters.errors.fetch_add(1, Ordering::Relaxed);
         }
@@ -72,14 +72,19 @@ impl Stats {
     /// What was counted so far, of those kinds that there were.
     pub(crate) fn snapshot(&self) -> Vec<OpStats> {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counted = |(opcode, counters): (&Opcode, &Counters)| OpStats {
-            name: opcode.name(),
-            count: read(&counters.count),
-            errors: read(&counters.errors),
-            total_ns: read(&counters.total_ns),
-            max_ns: read(&counters.max_ns),
-            bytes: read(&counters.bytes),
-            buckets: std::array::from_fn(|at| counters.buckets.get(at).map_or(0, read)),
+        let counted = |(opcode, counters): (&Opcode, &Counters)| {
+            let buckets: [u64; BUCKETS] =
+                std::array::from_fn(|at| counters.buckets.get(at).map_or(0, read));
+            OpStats {
+                name: opcode.name(),
+                // Each is in one of them.
+                count: buckets.iter().sum(),
+                errors: read(&counters.errors),
+                total_ns: read(&counters.total_ns),
+                max_ns: read(&counters.max_ns),
+                bytes: read(&counters.bytes),
+                buckets,
+            }
         };
         let all = Opcode::ALL.iter().zip(&self.0).map(counted);
         all.filter(|stats| stats.count > 0).collect()

@@ -23,7 +23,7 @@ impl Ticket {
 
     fn send(&mut self, answer: &Answer) {
         if let Some(parcel) = self.parcel.take() {
-            let spare = self.server.answer(&self.seat, false, parcel, &self.asked, answer);
+            let spare = self.server.answer(&self.seat, parcel, &self.asked, answer);
             self.server.put_back(spare);
         }
     }

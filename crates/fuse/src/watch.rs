@@ -28,6 +28,7 @@ const WARIEST: u32 = 64;
 /// One descriptor's.
 #[derive(Debug)]
 pub(crate) struct Watch {
+    looks: AtomicBool,
     state: Mutex<State>,
     /// One thread of a connection looks, at most.
     taken: Arc<AtomicBool>,
@@ -35,7 +36,6 @@ pub(crate) struct Watch {
 
 #[derive(Debug)]
 struct State {
-    looks: bool,
     /// Requests in a row that came close upon each other.
     row: u32,
     /// How often as many it takes as at first.
@@ -52,8 +52,8 @@ impl Watch {
     }
 
     fn with(taken: Arc<AtomicBool>) -> Self {
-        let state = State { looks: false, row: 0, wary: 1, vain: 0, crowded: 0, heard: 0 };
-        Self { state: Mutex::new(state), taken }
+        let state = State { row: 0, wary: 1, vain: 0, crowded: 0, heard: 0 };
+        Self { looks: AtomicBool::new(false), state: Mutex::new(state), taken }
     }
 
     /// For another one of the same connection.
@@ -63,10 +63,11 @@ impl Watch {
 
     /// Whether it is looked for the next request.
     pub(crate) fn looks(&self) -> bool {
-        self.state.lock().looks
+        self.looks.load(Ordering::Relaxed)
     }
 
-    /// A request came after so long a sleep. True when it is looked for the next one.
+    /// A request came so long after the answer to the one before, most of which was sleep. True when it is looked
+    /// for the next one.
     pub(crate) fn slept(&self, time: Duration) -> bool {
         let mut state = self.state.lock();
         state.row = if time < CLOSE { state.row + 1 } else { 0 };
@@ -76,7 +77,8 @@ impl Watch {
         state.row = 0;
         let looks = has_several_cpus() && !self.taken.swap(true, Ordering::AcqRel);
         if looks {
-            (state.looks, state.vain, state.crowded, state.heard) = (true, 0, 0, 0);
+            (state.vain, state.crowded, state.heard) = (0, 0, 0);
+            self.looks.store(true, Ordering::Relaxed);
         }
         looks
     }
@@ -101,7 +103,7 @@ impl Watch {
         if crowded {
             state.wary = (state.wary * 2).min(WARIEST);
         }
-        state.looks = false;
+        self.looks.store(false, Ordering::Relaxed);
         self.taken.store(false, Ordering::Release);
         false
     }
@@ -109,7 +111,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if self.state.lock().looks {
+        if self.looks() {
             self.taken.store(false, Ordering::Release);
         }
     }
