@@ -64,8 +64,13 @@ pub(crate) fn world(disk: &SimDisk, clock: &SimClock, home: SimHome) -> Result<W
     Ok(World { store, clock, random, home: Some(Arc::new(home)) })
 }
 
+/// Where the files of a home are: names of another directory than the store's are made durable, or not, by themselves.
+pub(crate) fn files_of(disk: &SimDisk) -> Arc<dyn Disk> {
+    Arc::new(disk.directory("files"))
+}
+
 pub(crate) fn home(disk: &SimDisk, clock: &SimClock) -> SimHome {
-    let home = SimHome::new(Arc::new(disk.clone()), Arc::new(clock.clone()), 1);
+    let home = SimHome::new(files_of(disk), Arc::new(clock.clone()), 1);
     home.with_descriptors().unwrap()
 }
 
@@ -370,7 +375,7 @@ fn what_returned_is_there_after_the_death_of_the_process() {
         let lived = live(&disk, seed);
         assert!(lived.finished);
         let copy = disk.reboot(Cut::Kept, 1);
-        let home = lived.home.on_copy(Arc::new(copy.clone()));
+        let home = lived.home.on_copy(files_of(&copy));
         again(copy, home, &lived, false, format!("seed {seed}"));
     }
 }
@@ -400,7 +405,7 @@ fn what_was_synced_is_there_after_the_loss_of_power() {
                 if left.list().unwrap().is_empty() {
                     continue;
                 }
-                let home = lived.home.reborn(Arc::new(left.clone()));
+                let home = lived.home.reborn(files_of(&left));
                 again(left, home, &lived, true, format!("seed {seed}, operation {at}, {cut:?}"));
             }
         }
@@ -421,7 +426,7 @@ where
     });
     run(&clock, before(session, clock.clone()));
     let left = disk.reboot(Cut::Dropped, 1);
-    let world_now = world(&left, &clock, own.reborn(Arc::new(left.clone()))).unwrap();
+    let world_now = world(&left, &clock, own.reborn(files_of(&left))).unwrap();
     run(&clock, async move {
         let volume = Volume::open(&world_now, "test").await.unwrap();
         let session = begin(&volume).await.unwrap();
@@ -569,7 +574,7 @@ fn what_returned_is_there_after_the_disk_failed() {
                 let lived = live(&disk, seed);
                 disk.clear_faults();
                 // The same disk: what a sync that failed has forgotten is still there for who reads.
-                let home = lived.home.on_copy(Arc::new(disk.clone()));
+                let home = lived.home.on_copy(files_of(&disk));
                 again(disk, home, &lived, false, format!("seed {seed}, {kind:?} at {at}"));
             }
         }

@@ -1,12 +1,11 @@
 //! Files of which a sync failed: nobody is told that they are durable before they are, whatever the host says then.
 
-use crate::crash::{begin, home, world};
+use crate::crash::{begin, files_of, home, world};
 use crate::world::{format, pattern, read, root, run};
 use base::disk::{Cut, Fault, FaultKind};
 use base::{SimClock, SimDisk};
 use fs::{Check, Handle, Ino, NoProgress, OpenFlags, ROOT, Result, Session, Volume};
 use home::{Home, SimHome};
-use std::sync::Arc;
 use std::time::Duration;
 
 const EIO: i32 = 5;
@@ -33,7 +32,7 @@ impl Machine {
     /// Power goes, and with it all that was not synced.
     async fn cut(self) -> Self {
         let disk = self.disk.reboot(Cut::Dropped, 1);
-        let home = self.home.reborn(Arc::new(disk.clone()));
+        let home = self.home.reborn(files_of(&disk));
         let world = world(&disk, &self.clock, home.sharing()).unwrap();
         let volume = Volume::open(&world, "test").await.unwrap();
         let session = begin(&volume).await.unwrap();

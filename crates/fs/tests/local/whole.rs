@@ -1,6 +1,6 @@
 //! Files in blocks, of a mount that had no home, become whole files of the home when they were open.
 
-use crate::crash::{begin, home, world};
+use crate::crash::{begin, files_of, home, world};
 use crate::races::{slow, spawn, tend, work};
 use crate::world::{format, on_bench, options, pattern, read, root, run, write};
 use base::disk::{Cut, Fault, FaultKind};
@@ -139,7 +139,7 @@ fn strike(
     fault: Option<Fault>,
 ) -> (SimDisk, SimHome) {
     let copy = disk.reboot(Cut::Kept, 1);
-    let home = home.reborn(Arc::new(copy.clone()));
+    let home = home.reborn(files_of(&copy));
     if let Some(Fault { at, kind }) = fault {
         copy.set_fault(Fault { at: copy.operations() + at, kind });
     }
@@ -168,7 +168,7 @@ fn it_is_there_whenever_power_goes() {
             let fault = Fault { at, kind: FaultKind::PowerCut };
             let (died, died_home) = strike((&disk, &home), &clock, ino, Some(fault));
             let left = died.reboot(cut, at);
-            let home = died_home.reborn(Arc::new(left.clone()));
+            let home = died_home.reborn(files_of(&left));
             told(left, &clock, home, ino, format!("operation {at}, {cut:?}"));
         }
     }
@@ -187,7 +187,7 @@ fn it_is_there_whatever_the_disk_refuses() {
             let (died, died_home) = strike((&disk, &home), &clock, ino, Some(Fault { at, kind }));
             died.clear_faults();
             let left = died.reboot(Cut::Dropped, at);
-            let home = died_home.reborn(Arc::new(left.clone()));
+            let home = died_home.reborn(files_of(&left));
             told(left, &clock, home, ino, context);
         }
     }
