@@ -132,7 +132,7 @@ pub(crate) fn open(
     })?;
 
     let next_table = AtomicU64::new(manifest.next_table);
-    let merge_need = AtomicU64::new(levels.merge_bytes());
+    let merge_need = AtomicU64::new(levels.merge_bytes() + manifest.room());
     let shared = Shared {
         lock: Mutex::new(Some(lock)),
         store,

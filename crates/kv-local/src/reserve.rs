@@ -106,20 +106,19 @@ impl Reserve {
             }
         };
         let mut outcome = Ok(());
-        let mut wanted = state.target;
+        let mut step = state.target - state.len;
         // What there is should be ours, even when it is not enough.
-        while wanted >= state.len + PIECE_BYTES.min(self.slack) {
-            match file.allocate(wanted) {
+        while step >= PIECE_BYTES.min(self.slack) {
+            match file.allocate(state.len + step) {
                 Ok(()) => {
-                    state.len = wanted;
-                    break;
+                    state.len += step;
+                    if state.len == state.target {
+                        return Ok(());
+                    }
                 }
                 Err(error) => outcome = Err(error),
             }
-            wanted = state.len + (wanted - state.len) / 2;
-        }
-        if state.len >= state.target {
-            return Ok(());
+            step = step.div_ceil(2).min(state.target - state.len);
         }
         match outcome {
             Err(error) => Err(error),

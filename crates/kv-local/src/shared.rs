@@ -187,7 +187,8 @@ impl Shared {
         catalog.manifest = manifest;
         {
             let mut visible = self.visible.lock();
-            self.merge_need.store(levels.merge_bytes(), Ordering::Relaxed);
+            let need = levels.merge_bytes() + catalog.manifest.room();
+            self.merge_need.store(need, Ordering::Relaxed);
             visible.levels = Arc::new(levels);
             publish(&mut visible);
         }

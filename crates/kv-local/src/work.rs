@@ -221,6 +221,20 @@ pub(crate) fn fold_now(shared: &Shared) {
             // A merge that fails now is tried again after the next fold.
             while let Ok(true) = shared.merge() {}
         }
+        reclaim_early(shared);
+    }
+}
+
+/// On a disk that is full: gets back what was freed while there is room for it. What marks keys as gone takes room too, in
+/// tables that only a merge joins with what they hide.
+fn reclaim_early(shared: &Shared) {
+    if shared.read_only || shared.reserve.is_whole() || !shared.may_reclaim() {
+        return;
+    }
+    match shared.work.is_threaded() {
+        true => shared.work.want_reclaim(0),
+        // Should it fail, who needs the room is told.
+        false => shared.work.reclaim_ended(shared.reclaim(0)),
     }
 }
 

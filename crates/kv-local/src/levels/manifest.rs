@@ -13,6 +13,8 @@ pub(crate) const NAME: &str = "manifest";
 const NEW_NAME: &str = "manifest.new";
 /// The same once more, for when the file is lost. Nothing but recovery reads it.
 pub(crate) const COPY_NAME: &str = "manifest.copy";
+/// A table that is cut in two is longer by a footer, a line of its filter, an entry of its index, and the frames of both.
+const TABLE_ROOM: u64 = 256;
 const MAGIC: u64 = u64::from_le_bytes(*b"SMMANIF1");
 
 /// What the manifest says.
@@ -84,6 +86,16 @@ impl Manifest {
         let hash = reader.u64()?;
         let body = reader.bytes(len)?;
         (hash64(store, body) == hash).then(|| Self::parse(body))?
+    }
+
+    /// What writing the next one takes on the disk while this one is there, and what tables cost beside their entries
+    /// when a merge has to cut them where others lie: about, and rather more.
+    pub(crate) fn room(&self) -> u64 {
+        let table = |(_, table): &(u8, TableInfo)| {
+            let listed = 32 + table.smallest.len() + table.largest.len();
+            TABLE_ROOM + 2 * listed as u64
+        };
+        4 * TABLE_ROOM + self.tables.iter().map(table).sum::<u64>()
     }
 
     /// Reads a body whose checksum is right.
