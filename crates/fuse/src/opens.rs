@@ -13,6 +13,8 @@ use std::sync::Arc;
 const ENTRY: usize = 32;
 /// Behind the files that the kernel knows.
 const FROM: u64 = crate::backings::NOTED_BYTES;
+/// So many are noted without a call.
+const IN_MEMORY: usize = 2048;
 /// The most files that are open at once.
 const OPEN_MAX: usize = 1 << 20;
 
@@ -72,7 +74,7 @@ pub(crate) fn noted(table: &Arc<File>) -> io::Result<Vec<(Ino, Way)>> {
 impl Opens {
     /// For a new connection that another process may have after this one.
     pub(crate) fn begin(table: &Arc<File>) -> Self {
-        let notes = Notes::new(table, FROM, OPEN_MAX);
+        let notes = Notes::new(table, FROM, OPEN_MAX).in_memory(IN_MEMORY);
         let (open, before) = (BTreeMap::new(), BTreeMap::new());
         Self(Some(Mutex::new(Table { notes, open, before, upto: 0 })))
     }
@@ -80,6 +82,7 @@ impl Opens {
     /// For a connection that another process had, whose handles went up to a number.
     pub(crate) fn resume(table: &Arc<File>, upto: u64) -> io::Result<Self> {
         let (notes, found) = Notes::resume(table, FROM, OPEN_MAX)?;
+        let notes = notes.in_memory(IN_MEMORY);
         let (mut open, mut before) = (BTreeMap::new(), BTreeMap::new());
         for noted in found.iter().filter_map(Noted::of) {
             open.insert(noted.handle, (noted.at, noted.ino));

@@ -19,6 +19,7 @@ pub use fault::{Cut, Fault, FaultKind, SLOW};
 pub use overlaid::Overlaid;
 pub use sim::SimDisk;
 pub use system::SystemDisk;
+pub use window::memory_window;
 
 /// One directory of files. Names are plain file names.
 pub trait Disk: Send + Sync + Debug {

@@ -6,6 +6,7 @@
 mod tests;
 
 use super::Window;
+use rustix::fs::FallocateFlags;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::ffi::c_void;
 use std::fs::File;
@@ -17,6 +18,14 @@ const IN_PLACE: [u64; 3] = [EXT4, XFS, TMPFS];
 const EXT4: u64 = 0xef53;
 const XFS: u64 = 0x5846_5342;
 const TMPFS: u64 = 0x0102_1994;
+
+/// Takes room for a part of a file in memory (a memfd), and gives that part. `offset` is a multiple of a page; the file must
+/// not be cut there while the window lasts.
+pub fn memory_window(file: &File, offset: u64, len: usize) -> Option<Box<dyn Window>> {
+    let taken = FallocateFlags::empty();
+    rustix::fs::fallocate(file, taken, offset, len as u64).ok()?;
+    Some(Box::new(Mapped::new(file, offset, len)?))
+}
 
 /// A mapping that is shared with the file. Gone when it is dropped.
 #[derive(Debug)]
