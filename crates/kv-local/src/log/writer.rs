@@ -27,11 +27,17 @@ pub(crate) struct Log {
     /// The newest version that was known to be synced, and how long the log was when that became known.
     synced: Version,
     synced_len: u64,
+    /// How long records have been of late, about.
+    typical: u64,
 }
 
 /// How much of the log is in memory at once.
 const WINDOW_BYTES: u64 = 256 << 10;
 const PAGE_BYTES: u64 = 4096;
+/// Records as long as this are written by calls: to make a page writable costs more than a call that fills it.
+const LONG_BYTES: u64 = 1536;
+/// A single one that is longer says no more of those to come.
+const VERY_LONG_BYTES: u64 = 8 << 10;
 
 /// Why nothing was appended.
 #[derive(Debug)]
@@ -71,6 +77,7 @@ impl Log {
             has_windows: true,
             synced: 0,
             synced_len: 0,
+            typical: 0,
         }
     }
 
@@ -102,6 +109,7 @@ impl Log {
     /// Appends whole records.
     pub(crate) fn append(&mut self, records: &[u8]) -> std::result::Result<(), AppendError> {
         let end = self.len + records.len() as u64;
+        self.typical = (7 * self.typical + (records.len() as u64).min(VERY_LONG_BYTES)) / 8;
         if end > self.allocated {
             self.allocate(end).map_err(AppendError::Clean)?;
         }
@@ -142,7 +150,7 @@ impl Log {
     #[cold]
     fn move_window(&mut self) {
         self.window = None;
-        if !self.has_windows || self.is_synced_often() {
+        if !self.has_windows || self.is_synced_often() || self.typical >= LONG_BYTES {
             return;
         }
         let start = self.len / PAGE_BYTES * PAGE_BYTES;

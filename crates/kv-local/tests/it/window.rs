@@ -140,14 +140,17 @@ fn fill(local: &Local) -> Version {
             499 => 300_000,
             _ => 1 + number as usize * 37 % 1500,
         };
-        let ops =
-            vec![Op::Put(Key::new(&number.to_be_bytes()), Bytes::from(vec![number as u8; len]))];
-        let durability = Durability::Process;
-        let commit = Commit { reads: vec![], writes: vec![], ops, durability, frees: false };
-        let at = local.newest().unwrap();
-        last = block_on(local.commit_alone(at, commit)).unwrap();
+        last = put(local, number, len);
     }
     last
+}
+
+fn put(local: &Local, number: u32, len: usize) -> Version {
+    let ops = vec![Op::Put(Key::new(&number.to_be_bytes()), Bytes::from(vec![number as u8; len]))];
+    let durability = Durability::Process;
+    let commit = Commit { reads: vec![], writes: vec![], ops, durability, frees: false };
+    let at = local.newest().unwrap();
+    block_on(local.commit_alone(at, commit)).unwrap()
 }
 
 fn everything(local: &Local) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -195,6 +198,34 @@ fn records_go_to_mapped_memory_where_it_can_be_had() {
     // Those that are larger than a window, and some at the end of the room that was taken.
     let large = u64::from(COMMITS / 500);
     assert!((large..u64::from(COMMITS / 50)).contains(&calls), "{calls}");
+}
+
+#[test]
+fn long_records_are_written_by_calls() {
+    let (dir, counts) = (tempfile::tempdir().unwrap(), Arc::new(Counts::default()));
+    let local = open(dir.path(), true, &counts);
+    let mut next = 0;
+    let mut many = |count: u32, len| {
+        for number in next..next + count {
+            put(&local, number, len);
+        }
+        next += count;
+        counts.read()
+    };
+    let (_, refused, calls) = many(1_000, 100);
+    if refused > 0 {
+        eprintln!("SKIPPED: records in mapped memory: this host cannot");
+        return;
+    }
+    assert!(calls < 100, "{calls} of short ones");
+    let (windows, _, calls) = many(1_000, 5_000);
+    // The window that was there is used up.
+    assert!((900..1_100).contains(&calls), "{calls}");
+    let (later, _, calls_later) = many(10_000, 100);
+    assert!(later > windows && calls_later < calls + 200, "{later}, {calls_later}");
+    assert_eq!(everything(&local).len(), next as usize);
+    local.close().unwrap();
+    assert_eq!(everything(&open(dir.path(), true, &counts)).len(), next as usize);
 }
 
 #[test]
