@@ -44,7 +44,7 @@ pub struct Settled {
 const TICK: Duration = Duration::from_millis(5);
 /// How soon what has to wait is looked at again.
 const WAITING: Duration = Duration::from_millis(250);
-/// How long nobody takes a file before more are made than are needed at once.
+/// How long nobody takes a file, or changes anything, before more are made than are needed at once.
 const QUIET: Duration = Duration::from_millis(20);
 /// How long nothing is looked at when there is nothing.
 const IDLE: Duration = Duration::from_secs(15);
@@ -212,9 +212,12 @@ impl Session {
             return;
         };
         while !self.is_ended() {
-            let (idle, taken) = (local.wants_more_when_idle(), local.pool.taken());
+            let idle = local.wants_more_when_idle();
+            let (taken, newest) = (local.pool.taken(), self.0.newest());
             local.short.wait(if idle { QUIET } else { IDLE });
-            let quiet = idle && local.pool.taken() == taken && !self.is_ended();
+            // Who makes small files takes none, and wants the disk and the CPU no less.
+            let nobody = local.pool.taken() == taken && self.0.newest() == newest;
+            let quiet = idle && nobody && !self.is_ended();
             let refilled = base::exec::block_on(async {
                 if quiet {
                     self.refill_idle(local).await.inspect_err(|_| local.pool.keep_few())?;
