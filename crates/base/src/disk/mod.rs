@@ -79,6 +79,12 @@ pub trait File: Send + Sync + Debug {
     /// Makes all that was written durable.
     fn sync(&self) -> io::Result<()>;
 
+    /// These bytes will be written over soon, and not in whole pages: who has them on a disk alone reads them into
+    /// memory meanwhile. Waits for nothing.
+    fn will_write(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
+
     /// Bytes of it in memory, from a multiple of 4096 on, where room was taken: writing there needs no call. What
     /// is written is as good as by [`write_at`](Self::write_at). `None` where it cannot be had.
     fn window(&self, offset: u64, len: usize) -> Option<Box<dyn Window>> {

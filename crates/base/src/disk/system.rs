@@ -205,6 +205,12 @@ impl File for SystemFile {
         self.file.set_len(len)
     }
 
+    fn will_write(&self, offset: u64, len: u64) {
+        // It is a hint.
+        let len = std::num::NonZeroU64::new(len);
+        let _ = rustix::fs::fadvise(&self.file, offset, len, rustix::fs::Advice::WillNeed);
+    }
+
     fn window(&self, offset: u64, len: usize) -> Option<Box<dyn Window>> {
         if offset.saturating_add(len as u64) > self.taken.load(Ordering::Acquire) {
             return None;

@@ -17,6 +17,10 @@ pub(crate) struct Log {
     allocated: u64,
     /// How much the disk has given it, which is more in a file that had another log.
     room: u64,
+    /// How much of another log the file has.
+    old: u64,
+    /// How far what it has was asked for, to be in memory before it is written over.
+    asked: u64,
     /// Room is taken from the disk in steps of this, so that running out of it is met here and not
     /// in the middle of a record, and so that a sync need not also record a new length.
     step: u64,
@@ -34,6 +38,8 @@ pub(crate) struct Log {
 /// How much of the log is in memory at once.
 const WINDOW_BYTES: u64 = 256 << 10;
 const PAGE_BYTES: u64 = 4096;
+/// How much of what is written over is asked for at once.
+const AHEAD_BYTES: u64 = 256 << 10;
 /// Records as long as this are written by calls: to make a page writable costs more than a call that fills it.
 const LONG_BYTES: u64 = 1536;
 /// A single one that is longer says no more of those to come.
@@ -72,6 +78,8 @@ impl Log {
             len: 0,
             allocated: 0,
             room,
+            old: room,
+            asked: 0,
             step,
             window: None,
             has_windows: true,
@@ -113,6 +121,9 @@ impl Log {
         if end > self.allocated {
             self.allocate(end).map_err(AppendError::Clean)?;
         }
+        if end + AHEAD_BYTES > self.asked && self.asked < self.old {
+            self.ask_ahead(end);
+        }
         if self.write_to_window(records) {
             self.len = end;
             return Ok(());
@@ -131,6 +142,17 @@ impl Log {
         }
         self.len = end;
         Ok(())
+    }
+
+    /// Asks for what comes next of another log: a record that ends in the midst of a page waits for the disk where the
+    /// host has forgotten that page.
+    #[cold]
+    fn ask_ahead(&mut self, end: u64) {
+        self.asked = self.asked.max(self.len / AHEAD_BYTES * AHEAD_BYTES);
+        while end + AHEAD_BYTES > self.asked && self.asked < self.old {
+            self.file.will_write(self.asked, AHEAD_BYTES.min(self.old - self.asked));
+            self.asked += AHEAD_BYTES;
+        }
     }
 
     /// Writes where the log is in memory. False when it is not, or not all of it.

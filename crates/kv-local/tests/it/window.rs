@@ -17,6 +17,8 @@ struct Counts {
     windows: AtomicU64,
     refused: AtomicU64,
     calls: AtomicU64,
+    /// Bytes that were announced.
+    announced: AtomicU64,
 }
 
 impl Counts {
@@ -114,6 +116,12 @@ impl File for LogFile {
         self.inner.sync()
     }
 
+    fn will_write(&self, offset: u64, len: u64) {
+        assert!(offset + len <= self.inner.len().unwrap(), "what is there");
+        self.counts.announced.fetch_add(len, Ordering::Relaxed);
+        self.inner.will_write(offset, len);
+    }
+
     fn window(&self, offset: u64, len: usize) -> Option<Box<dyn Window>> {
         let window = self.inner.window(offset, len).filter(|_| self.windows);
         let count = if window.is_some() { &self.counts.windows } else { &self.counts.refused };
@@ -125,10 +133,14 @@ impl File for LogFile {
 const COMMITS: u32 = 2_000;
 
 fn open(path: &Path, windows: bool, counts: &Arc<Counts>) -> Local {
+    // One log takes everything.
+    open_with(path, windows, counts, 64 << 20)
+}
+
+fn open_with(path: &Path, windows: bool, counts: &Arc<Counts>, memory_bytes: usize) -> Local {
     let inner = SystemDisk::open(path).unwrap();
     let disk = Counting { inner, counts: Arc::clone(counts), windows };
-    // One log takes everything.
-    let options = Options { memory_bytes: 64 << 20, level_scale: 64 };
+    let options = Options { memory_bytes, level_scale: 64 };
     Local::open(Arc::new(disk), None, &OsRandom::new(), options).unwrap()
 }
 
@@ -226,6 +238,21 @@ fn long_records_are_written_by_calls() {
     assert_eq!(everything(&local).len(), next as usize);
     local.close().unwrap();
     assert_eq!(everything(&open(dir.path(), true, &counts)).len(), next as usize);
+}
+
+#[test]
+fn what_is_written_over_is_asked_for_once_and_before() {
+    let (dir, counts) = (tempfile::tempdir().unwrap(), Arc::new(Counts::default()));
+    let announced = || counts.announced.load(Ordering::Relaxed);
+    // A layer is 800 kB.
+    let local = open_with(dir.path(), false, &counts, 8 << 20);
+    put(&local, 0, 2_000);
+    assert_eq!(announced(), 0, "nothing was there");
+    (1..4_000).for_each(|number| assert!(put(&local, number, 2_000) > 0));
+    let written = 4_000 * 2_000;
+    assert!((written / 4..written).contains(&announced()), "{}", announced());
+    assert_eq!(everything(&local).len(), 4_000);
+    local.close().unwrap();
 }
 
 #[test]
